@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "common/cli/choice.h"
 #include "common/cli/quantities.h"
 
 namespace outrider {
@@ -14,7 +15,7 @@ constexpr char kListenGroup[] = "Address, TLS and keys";
 constexpr char kPagesGroup[] = "HTTP: OpenAI's routes, health, metrics";
 constexpr char kBoundsGroup[] = "Bounds";
 constexpr char kMoreBounds[] = "Bounds, rarely needed";
-constexpr char kExitsGroup[] = "Early exits";
+constexpr char kExitsGroup[] = "Early exits, and drafts of the server's own";
 
 constexpr std::uint32_t kMaxBatchedRows = 8192;
 
@@ -61,6 +62,15 @@ void add_target_flags(CLI::App& app, TargetOptions& target) {
 }
 
 void add_exit_flags(CLI::App& app, ServerFlags& flags) {
+  app.add_option("--draft-model", flags.target.draft_model,
+                 "Draft model beside the target, for clients that have no draft: a Hugging Face "
+                 "directory or a GGUF file of the target's tokenizer")
+      ->group(kExitsGroup);
+  add_choice(app, "--draft-source", flags.draft_source,
+             "What this server drafts by, for clients without a draft and beside edges, as far as "
+             "it pays. model: --draft-model; lookup: what followed where the session's own text "
+             "was alike; both; none [both if --draft-model, else lookup]")
+      ->group(kExitsGroup);
   app.add_option("--exits", flags.target.exits.exits,
                  "Early exits: auto (those chosen in training), none, all, or layers like 3,6,9")
       ->group(kExitsGroup);

@@ -119,6 +119,10 @@ void Server::fill_scheduler_options() {
     };
   }
   if (energy_) scheduler.joules = [this] { return energy_->joules(); };
+  scheduler.on_draft_failed = [](const Status& status) {
+    log(LogLevel::kError, "the draft model failed; this server drafts without it from now on",
+        {{"reason", status.to_string()}});
+  };
   scheduler.on_verdict_gap = [this](Duration gap) { metrics_->observe_gap(gap); };
   scheduler.on_session_end = [this](const SessionRecord& record) {
     metrics_->observe(record);

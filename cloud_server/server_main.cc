@@ -57,9 +57,24 @@ std::string about_pruning(const ServerFlags& flags, const LoadedTarget& target) 
          " considers unlikely end in the middle of a pass";
 }
 
+std::string about_drafts(const LoadedTarget& target, ServerDraftSource source) {
+  const std::string model = target.draft == nullptr ? "" : target.draft->info().name;
+  switch (source) {
+    case ServerDraftSource::kNone:
+      return "none of its own";
+    case ServerDraftSource::kLookup:
+      return "by look-up in a session's own text";
+    case ServerDraftSource::kModel:
+      return "by " + model;
+    case ServerDraftSource::kBoth:
+      return "by " + model + " and by look-up";
+  }
+  return {};
+}
+
 // One block, for people; scripts read the line that begins with "listening".
-void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int64_t kv_bytes,
-                 const Server& server, double seconds) {
+void print_start(const ServerFlags& flags, const LoadedTarget& target,
+                 const SchedulerOptions& scheduler, const Server& server, double seconds) {
   const ModelInfo& info = target.model->info();
   std::printf("outrider-server\n");
   std::printf("  model        %s (%s, %s parameters, %s on %s)\n", info.name.c_str(),
@@ -81,11 +96,12 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
     std::printf("  template     %s\n", target.about_template.c_str());
   }
   std::printf("  exits        %s\n", target.about_exits.c_str());
+  std::printf("  drafts       %s\n", about_drafts(target, scheduler.draft_source).c_str());
   if (flags.server.scheduler.prune_below > 0)
     std::printf("  pruning      %s\n", about_pruning(flags, target).c_str());
   std::printf("  sessions     %u at once\n", flags.server.scheduler.max_concurrent_sessions);
-  if (kv_bytes > 0) {
-    std::printf("  kv memory    %lld MiB\n", static_cast<long long>(kv_bytes >> 20));
+  if (const std::int64_t bytes = scheduler.kv.max_bytes + scheduler.draft_kv_bytes; bytes > 0) {
+    std::printf("  kv memory    %lld MiB\n", static_cast<long long>(bytes >> 20));
   }
   if (flags.target.pacer != nullptr) {
     std::printf("  pace         emulated: %s ms a pass\n", flags.target.pacer->about().c_str());
@@ -133,8 +149,36 @@ void fill_rpc(const ServerFlags& flags, const LoadedTarget& target, RpcServerOpt
   rpc.description = description_of(target);
 }
 
+// What it drafts by. INVALID_ARGUMENT if the flags contradict each other.
+Result<ServerDraftSource> draft_source(const ServerFlags& flags) {
+  using Source = ServerDraftSource;
+  const bool has_model = !flags.target.draft_model.empty();
+  const Source source = flags.draft_source.value_or(has_model ? Source::kBoth : Source::kLookup);
+  const bool wants_model = source == Source::kModel || source == Source::kBoth;
+  if (wants_model && !has_model) {
+    return invalid_argument(std::string("--draft-source ") + name_of(source) +
+                            " needs a draft: name it with --draft-model. Remedy without one: "
+                            "--draft-source lookup");
+  }
+  if (has_model && !wants_model) {
+    return invalid_argument(std::string("--draft-model names a draft, and --draft-source ") +
+                            name_of(source) + " does not use it. Remedy: leave one of them out");
+  }
+  return source;
+}
+
+// The draft's part of the memory for keys and values: as much as its share of a position.
+std::int64_t draft_kv_bytes(const LoadedTarget& target, std::int64_t all_bytes) {
+  if (target.draft == nullptr) return 0;
+  const double draft = static_cast<double>(target.draft->info().kv_bytes_per_position);
+  const double both = draft + static_cast<double>(target.model->info().kv_bytes_per_position);
+  return static_cast<std::int64_t>(static_cast<double>(all_bytes) * draft / std::max(both, 1.0));
+}
+
 Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
                       SchedulerOptions& scheduler) {
+  OUTRIDER_ASSIGN_OR_RETURN(scheduler.draft_source, draft_source(flags));
+  scheduler.draft_model = target.draft.get();
   scheduler.tokenizer_hash = target.tokenizer_hash;
   scheduler.template_hash = template_hash(target.chat);
   scheduler.server_version = Program::version();
@@ -145,6 +189,8 @@ Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
   OUTRIDER_ASSIGN_OR_RETURN(
       scheduler.kv.max_bytes,
       kv_cache_bytes(flags.kv_cache_memory, target.model->info(), free_memory()));
+  scheduler.draft_kv_bytes = draft_kv_bytes(target, scheduler.kv.max_bytes);
+  scheduler.kv.max_bytes -= scheduler.draft_kv_bytes;
   return {};
 }
 
@@ -190,8 +236,7 @@ Status run_server(const ServerFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(flags.target, clock));
   OUTRIDER_ASSIGN_OR_RETURN(const ServerOptions options, server_options(flags, target));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(target, options));
-  print_start(flags, target, options.scheduler.kv.max_bytes, *server,
-              to_seconds(clock.now() - started));
+  print_start(flags, target, options.scheduler, *server, to_seconds(clock.now() - started));
   const Status served = server->run();
   if (flags.target.pacer != nullptr) print_overruns(flags.target.pacer->counts());
   return served;

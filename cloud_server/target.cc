@@ -72,6 +72,9 @@ Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& ta
   if (exits != "auto" && exits != "none") {
     return invalid_argument("--exits " + exits + ": the null model has no layers to exit from");
   }
+  if (!target_options.draft_model.empty()) {
+    return invalid_argument("--draft-model: the null model has no tokenizer to share with it");
+  }
   NullModelOptions options;
   options.max_positions = target_options.loading.max_context.value_or(kNullPositions);
   if (options.max_positions < 1 || options.max_positions > kNullPositions) {
@@ -102,6 +105,27 @@ Status add_predictor(const TargetOptions& options, LoadedTarget& target) {
       find_predictor(options.predictor, *files, target.model->info());
   if (found.ok()) target.predictor = *std::move(found);
   target.no_predictor = found.status().message();
+  return {};
+}
+
+// Beside the target, on the same device, as its files hold it.
+Status add_draft(const TargetOptions& options, LoadedTarget& target) {
+  const std::string& directory = options.draft_model;
+  if (directory.empty()) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(directory));
+  if (tokenizer.content_hash() != target.tokenizer_hash) {
+    return failed_precondition("--draft-model " + directory + ": its tokenizer is " +
+                               tokenizer.content_hash() + ", the target's is " +
+                               target.tokenizer_hash +
+                               ". Remedy: a draft that was trained with the target's tokenizer");
+  }
+  LoadOptions loading = options.loading;
+  loading.directory = directory;
+  loading.dtype = "auto";
+  loading.max_context.reset();
+  Result<std::unique_ptr<Model>> draft = load_model(loading, make_device_model);
+  if (!draft.ok()) return draft.status().with_context("--draft-model");
+  target.draft = *std::move(draft);
   return {};
 }
 
@@ -141,6 +165,7 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
   target.exits = std::move(found.heads);
   target.about_exits = std::move(found.about);
   OUTRIDER_RETURN_IF_ERROR(add_predictor(options, target));
+  OUTRIDER_RETURN_IF_ERROR(add_draft(options, target));
   return target;
 }
 

@@ -27,6 +27,7 @@ struct TargetOptions {
   std::shared_ptr<ModelPacer> pacer = {};       // null: as fast as it goes
   ExitSource exits = {};                        // its model is that of loading
   std::string predictor;                        // directory of what prunes; empty: the exits
+  std::string draft_model;                      // of the same tokenizer; empty: none
   std::string chat_template;                    // a name or a file; empty: the model's
 };
 
@@ -39,7 +40,8 @@ struct LoadedTarget {
   std::unique_ptr<ExitHeads> exits = {};    // null: none
   std::string about_exits = {};             // one line: which exits, or why there are none
   std::unique_ptr<ExitHeads> predictor = {};
-  std::string no_predictor = {};  // why the requested predictor is missing
+  std::string no_predictor = {};      // why the requested predictor is missing
+  std::unique_ptr<Model> draft = {};  // null: none
 };
 
 // clock: outlives the model.

@@ -51,6 +51,7 @@ void encode(const Open& open, v1::Open& out) {
   out.set_template_hash(from_name(open.template_hash));
   out.set_ignore_target_stops(open.ignore_target_stops);
   out.set_service_tier(static_cast<v1::ServiceTier>(open.service_tier));
+  out.set_accepts_server_nodes(open.accepts_server_nodes);
 }
 
 void encode(const Grow& grow, v1::Grow& out) {
@@ -120,6 +121,7 @@ Result<Open> decode(const v1::Open& in) {
                             "; expected 0 (default), 1 (priority) or 2 (flex)");
   }
   open.service_tier = static_cast<ServiceTier>(in.service_tier());
+  open.accepts_server_nodes = in.accepts_server_nodes();
   return open;
 }
 

@@ -88,6 +88,7 @@ struct ServerBodyEncoder {
     wire.set_wall_clock_us(static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(opened.wall_clock).count()));
     wire.set_pad_frames(opened.pad_frames);
+    wire.set_server_drafts(opened.server_drafts);
     if (!opened.pass_costs.points.empty())
       encode_costs(opened.pass_costs, *wire.mutable_pass_costs());
   }
@@ -127,6 +128,7 @@ struct ServerBodyEncoder {
     wire.set_pass_limit_us(from_duration(verdict.pass_limit));
     wire.set_load(static_cast<std::uint32_t>(verdict.timings.load));
     wire.set_batch_rows(verdict.batch_rows);
+    wire.set_server_nodes(verdict.server_nodes);
   }
 
   void operator()(const ExitReport& report) const {
@@ -223,6 +225,7 @@ Result<ServerMessage> decode(const v1::Opened& in) {
   }
   opened.wall_clock = std::chrono::microseconds(in.wall_clock_us());
   opened.pad_frames = in.pad_frames();
+  opened.server_drafts = in.server_drafts();
   return ServerMessage(std::move(opened));
 }
 
@@ -263,6 +266,7 @@ Result<ServerMessage> decode(const v1::Verdict& in) {
   if (in.load() > kMaxLoad) return codec::out_of_range("verdict.load", in.load(), kMaxLoad);
   verdict.timings.load = static_cast<Load>(in.load());
   verdict.batch_rows = in.batch_rows();
+  verdict.server_nodes = in.server_nodes();
   return ServerMessage(std::move(verdict));
 }
 

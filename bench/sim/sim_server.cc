@@ -164,6 +164,7 @@ void SimServer::apply(const std::function<void()>& input) {
 
 void SimServer::go_on() {
   scheduler_->tick(simulation_.now());
+  scheduler_->draft(simulation_.clock());
   busy_ = scheduler_->start(simulation_.now());
   deliver();
   const std::uint64_t timer = ++timer_;

@@ -142,6 +142,9 @@ struct ServerMetrics::Parts {
       totals("device_idle_seconds_total",
              "Seconds between passes in which a session waited for the device")
           .Add({});
+  prometheus::Counter& drafting =
+      totals("draft_seconds_total", "Seconds that the draft model beside the target computed")
+          .Add({});
   prometheus::Counter& rejected =
       totals("sessions_refused_total", "Sessions refused because the server was full").Add({});
   prometheus::Counter& preempted =
@@ -166,6 +169,11 @@ struct ServerMetrics::Parts {
       totals("spec_decode_num_draft_tokens_total", "Drafted tokens that passes checked").Add({});
   prometheus::Counter& accepted =
       totals("spec_decode_num_accepted_tokens_total", "Drafted tokens that became text").Add({});
+  prometheus::Counter& own =
+      totals("server_draft_tokens_total", "Of the checked ones, those that this server drafted")
+          .Add({});
+  prometheus::Counter& own_accepted =
+      totals("server_draft_tokens_accepted_total", "Of those, the ones that became text").Add({});
   Totals& accepted_at = totals("spec_decode_num_accepted_tokens_per_pos_total",
                                "Passes that accepted a drafted token at this position, from 0");
   Totals& finished = totals("request_success_total", "Sessions that ended, by the reason");
@@ -201,6 +209,8 @@ void ServerMetrics::observe(const SessionRecord& record) {
   p.drafts.Increment(static_cast<double>(record.draft.rounds));
   p.drafted.Increment(static_cast<double>(record.draft.tokens));
   p.accepted.Increment(static_cast<double>(record.draft.accepted));
+  p.own.Increment(static_cast<double>(record.draft.own_tokens));
+  p.own_accepted.Increment(static_cast<double>(record.draft.own_accepted));
   for (std::size_t i = 0; i < record.draft.accepted_at.size(); ++i) {
     p.accepted_at.Add({{"position", std::to_string(i)}})
         .Increment(static_cast<double>(record.draft.accepted_at[i]));
@@ -250,6 +260,7 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   follow(p.pruned, static_cast<double>(stats.pruned.rows_ended));
   follow(p.device, to_seconds(stats.compute));
   follow(p.idle, to_seconds(stats.idle));
+  follow(p.drafting, to_seconds(stats.drafting));
   follow(p.rejected, static_cast<double>(stats.sessions_refused));
   follow(p.preempted, static_cast<double>(stats.preemptions));
   follow(p.refused, static_cast<double>(now.calls_refused));

@@ -31,7 +31,8 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
   open.end_position = answer_end(length, params.text.max_tokens, context);
   if (!params.text.ignore_eos) open.stop_ids = std::move(prompt.stop_ids);
   open.ignore_target_stops = params.text.ignore_eos;
-  open.policy.pass_policy = PassPolicy::kEager;  // there is no draft
+  open.policy.pass_policy = PassPolicy::kEager;  // the client has no draft, the server may
+  open.accepts_server_nodes = true;
   PlainAnswer answer(std::move(open), StreamedText(tokenizer, std::move(stops)));
   answer.end_ = answer.acked_ = length;
   return answer;

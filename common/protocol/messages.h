@@ -71,6 +71,7 @@ struct Open {
   std::string template_hash = {};    // of the chat template that wrote the prefix; empty: any
   bool ignore_target_stops = false;  // only stop_ids and end_position end the answer
   ServiceTier service_tier = ServiceTier::kDefault;
+  bool accepts_server_nodes = false;  // verdicts may walk along nodes that the edge never sent
 };
 
 // A piece of an Open's prefix. All but the last hold at least kPrefixPiece ids.
@@ -126,8 +127,9 @@ struct Opened {
   Limits limits = {};
   PassCosts pass_costs = {};  // as measured recently
   std::string server_version = {};
-  Duration wall_clock{0};   // the server's clock when it sent this, since 1970; 0: not disclosed
-  bool pad_frames = false;  // as Open.pad_frames; from now on the edge pads too
+  Duration wall_clock{0};      // the server's clock when it sent this, since 1970; 0: not disclosed
+  bool pad_frames = false;     // as Open.pad_frames; from now on the edge pads too
+  bool server_drafts = false;  // the verifier adds nodes of its own to this stream's passes
 };
 
 // Sent during a long prefill.
@@ -168,6 +170,9 @@ struct Verdict {
   Duration pass_limit{0};  // new value of Limits::pass_limit; 0: unchanged
   // Rows of all sessions that its passes served, perhaps rounded up; 0: of this session alone.
   std::uint32_t batch_rows = 0;
+  // Bit i: tokens[i] was a node of the verifier's own, not of the edge's. Behind the first 64
+  // tokens nothing is.
+  std::uint64_t server_nodes = 0;
 };
 
 struct ExitReport {

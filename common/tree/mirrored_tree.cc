@@ -104,6 +104,16 @@ void MirroredTree::remove_unsent(NodeIndex node) {
   drop(node);
 }
 
+void MirroredTree::remove_all_unsent() {
+  std::vector<NodeIndex> tops;
+  for (const NodeIndex index : nodes()) {
+    const TreeNode& one = node(index);
+    const bool under_unsent = one.parent != kRoot && node(one.parent).id == 0;
+    if (one.id == 0 && !under_unsent) tops.push_back(index);
+  }
+  for (const NodeIndex index : tops) remove_unsent(index);
+}
+
 Grow MirroredTree::send(std::span<const NodeIndex> nodes) {
   Grow grow{.first_id = ids_.next_id(), .anchor_position = end(), .nodes = {}};
   grow.nodes.reserve(nodes.size());
@@ -168,9 +178,9 @@ IdState MirroredTree::arrive(const GrowNode& node, IdState parent) {
     }
     under = kRoot;
   }
-  const std::size_t before = size_;
   const NodeIndex living = add(under, node.token);
-  if (size_ > before) set_confidence(living, static_cast<float>(node.confidence) / 255.0f);
+  TreeNode& added = at(living).node;
+  if (added.id == 0) added.confidence = static_cast<float>(node.confidence) / 255.0f;
   return IdState::living(living);
 }
 

@@ -8,8 +8,8 @@
 //
 // The edge adds nodes and sends some of them; a node gets its id when it is sent, parents first.
 // The verifier receives them. Both commit the verdict's tokens: nodes on the walked path become
-// text, nodes below its end stay, all others die. On the verifier every node has an id; on the edge
-// id 0 marks a node that is not yet sent.
+// text, nodes below its end stay, all others die. Id 0 marks a node that the other side does not
+// know: on the edge one that is not yet sent, on the verifier one of its own.
 //
 // Thread rule: owned by one thread. Errors: receive() checks everything from the network; the other
 // calls take our own values and abort on a bug. SPDX-License-Identifier: Apache-2.0
@@ -31,7 +31,7 @@ struct TreeNode {
   TokenId token = 0;
   NodeIndex parent = kRoot;
   Position position = 0;
-  NodeId id = 0;                    // its first id; 0: not sent
+  NodeId id = 0;                    // its first id; 0: the other side does not know it
   std::vector<NodeIndex> children;  // in the order they were added
 
   // Data that a side attaches to its nodes; the tree does not read them.
@@ -81,20 +81,25 @@ class MirroredTree final {
   // The ids of this stream. Both sides have the same living ids after the same messages.
   const IdLedger& ids() const { return ids_; }
 
-  // --- growing, on the edge ---
+  // --- growing ---
   // The child of `parent` with this token; adds it if there is none.
   NodeIndex add(NodeIndex parent, TokenId token);
   void set_confidence(NodeIndex node, float confidence);
   void set_slot(NodeIndex node, std::int32_t slot);
-  // Removes an unsent node and everything below it (which is unsent too).
+  // Removes a node without an id and everything below it (which has none either).
   void remove_unsent(NodeIndex node);
+  // Removes all that have none.
+  void remove_all_unsent();
+
+  // --- growing, on the edge ---
   // Assigns ids to the nodes and makes their message, anchored at end(). Each node must be unsent;
   // its parent is the root, was sent before, or is earlier in the list. Without nodes: the empty
   // Grow, which requests a pass.
   Grow send(std::span<const NodeIndex> nodes);
 
   // --- growing, on the verifier ---
-  // Applies the peer's message. After an error the stream is over and the tree is left half
+  // Applies the peer's message. A node that repeats one of the verifier's own is the edge's from
+  // then on. After an error the stream is over and the tree is left half
   // changed. INVALID_ARGUMENT: first_id, a parent, a token or the number of nodes is wrong;
   // FAILED_PRECONDITION: the anchor lies beyond end().
   Result<Received> receive(const Grow& grow, const ReceiveLimits& limits);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "common/base/types.h"
@@ -16,26 +17,31 @@ struct RankedNode {
   NodeIndex node;
   float chance;  // that its whole path stands
   Position position;
-  NodeId id;
+  NodeId id;  // 0: nobody sent it
 };
 
-// The chance that a node stands if its parent does, of the confidence that its drafter states.
-using Calibrate = std::function<float(float stated)>;
+// The chance that a node stands if its parent does. Empty: the confidence that it has.
+using Calibrate = std::function<float(const TreeNode&)>;
 
-// The nodes at positions up to the last, most likely walked first: by the product of the chances on
-// the path, then by depth, then by order of sending. So a node comes after its parent. Every node
-// of the tree must have an id. No calibrate: chances are as stated.
-std::vector<RankedNode> rank_nodes(const MirroredTree& tree, Position last_position,
-                                   const Calibrate& calibrate = {});
+struct RowBudget {
+  std::size_t nodes = 0;
+  // Of those, that the edge sent: the verifier's own nodes do not count.
+  std::size_t sent = std::numeric_limits<std::size_t>::max();
+  Position last_position = 0;  // nodes beyond are of no use
+  Calibrate calibrate = {};
+};
+
+// The nodes that fit, most likely walked first: by the product of the chances on the path, then by
+// depth, then by order of sending, the verifier's own last. So a node comes after its parent.
+std::vector<RankedNode> rank_nodes(const MirroredTree& tree, const RowBudget& budget);
 
 struct Selection {
-  std::vector<NodeIndex> taken;  // by id, so a parent comes before its children
-  std::vector<NodeId> left_out;  // the first ids of the others, rising
+  // By id, the verifier's own behind them by position: a parent comes before its children.
+  std::vector<NodeIndex> taken;
+  std::vector<NodeId> left_out;  // the first ids of the others that the edge sent, rising
 };
 
-// The first `budget` of the ranked nodes. The others, and those beyond the last position, are left
-// out.
-Selection select_nodes(const MirroredTree& tree, std::size_t budget, Position last_position,
-                       const Calibrate& calibrate = {});
+// The ranked nodes, and which the budget leaves out.
+Selection select_nodes(const MirroredTree& tree, const RowBudget& budget);
 
 }  // namespace outrider

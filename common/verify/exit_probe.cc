@@ -152,6 +152,7 @@ void ExitProbe::find(std::size_t exit, const Watched& rider) {
   PassWalk walk = rider.session->walk(plan, [&](std::size_t row, Position position) {
     return choose_in_row(exit, rider, row, position);
   });
+  const std::int32_t walked_to = walk.leaf;
   const NodeId leaf = walk.leaf < 0 ? 0 : plan.nodes[static_cast<std::size_t>(walk.leaf)].id;
   const ExitGuess guess{.exit = static_cast<std::int32_t>(exit),
                         .leaf_id = leaf,
@@ -160,7 +161,9 @@ void ExitProbe::find(std::size_t exit, const Watched& rider) {
   if (observer_) {
     observer_({exit, std::move(walk), rows_, top_pairs_});
   }
-  if (rider.sink) rider.sink(guess);
+  // An edge does not know the verifier's own nodes, so no report can name this outcome.
+  const bool ends_at_own = walked_to >= 0 && leaf == 0;
+  if (rider.sink && !ends_at_own) rider.sink(guess);
 }
 
 double ExitProbe::score(std::size_t exit, const Watched& rider) const {

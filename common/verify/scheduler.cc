@@ -25,6 +25,9 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
   if (predictor != nullptr && options.prune_below > 0) {
     pruner_.emplace(*predictor, options.prune_below, model.info().num_layers);
   }
+  if (options.draft_model != nullptr) {
+    model_draft_.emplace(*options.draft_model, options.draft_kv_bytes);
+  }
   sessions_.set_pass_limit(pass_limit_);
   sessions_.set_pass_costs(costs_.costs());
 }
@@ -55,11 +58,22 @@ void Scheduler::tick(TimePoint now) {
 }
 
 bool Scheduler::step(const Clock& clock, const std::function<void()>& on_started) {
+  draft(clock);
   if (!start(clock.now())) return false;
   on_started();
   compute();
   finish(clock.now());
   return true;
+}
+
+void Scheduler::draft(const Clock& clock) {
+  OUTRIDER_CHECK(!turn_);
+  if (!model_draft_) return;
+  const Status status = sessions_.draft(*model_draft_, clock);
+  if (status.ok()) return;
+  // Nothing is lost but time: the target goes on without it.
+  model_draft_.reset();
+  if (sessions_.options().on_draft_failed) sessions_.options().on_draft_failed(status);
 }
 
 bool Scheduler::start(TimePoint now) {
@@ -193,6 +207,7 @@ SchedulerStats Scheduler::stats() const {
   stats.rows = rows_;
   stats.compute = compute_;
   stats.idle = idle_;
+  if (model_draft_) stats.drafting = model_draft_->compute();
   if (pruner_) stats.pruned = pruner_->counts();
   return stats;
 }

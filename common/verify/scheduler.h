@@ -7,8 +7,8 @@
 //
 //   (connect | receive | disconnect | drain | tick)*  step
 //
-// step() is start(), compute() and finish(), for whose time a simulation stands in. Call order:
-// between start() and finish() only compute(); messages wait outside. Events pile up for
+// step() is draft(), start(), compute() and finish(), for whose time a simulation stands in. Call
+// order: between start() and finish() only compute(); messages wait outside. Events pile up for
 // take_events(). Time is an argument; the model runs inside compute() only.
 // Thread rule: owned by one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -26,6 +26,7 @@
 #include "common/protocol/pass_costs.h"
 #include "common/verify/branch_pruner.h"
 #include "common/verify/exit_probe.h"
+#include "common/verify/model_draft.h"
 #include "common/verify/pass_runner.h"
 #include "common/verify/scheduler_types.h"
 #include "common/verify/sessions.h"
@@ -58,6 +59,8 @@ class Scheduler final {
   // leave, before the device works. False if no session wants the device.
   bool step(const Clock& clock, const std::function<void()>& on_started);
 
+  // Before start(): lets the draft model guess, if there is one. Blocks for as long as it works.
+  void draft(const Clock& clock);
   // Begins the next turn. False if no session wants the device at `now`.
   bool start(TimePoint now);
   // Runs it. Blocks for as long as the model works.
@@ -104,6 +107,7 @@ class Scheduler final {
   PassRunner runner_;
   std::optional<ExitProbe> probe_;      // if the target has exits
   std::optional<BranchPruner> pruner_;  // if it shall prune, too
+  std::optional<ModelDraft> model_draft_;
   std::vector<StreamId> last_served_;
   Duration slowest_turn_{0};  // lately
 

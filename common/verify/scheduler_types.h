@@ -15,6 +15,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
+#include "common/base/status.h"
 #include "common/protocol/messages.h"
 #include "common/protocol/pass_costs.h"
 #include "common/protocol/verifier.h"
@@ -22,6 +23,7 @@
 namespace outrider {
 
 class ExitHeads;
+class Model;
 
 // --- streams -------------------------------------------------------------------------------------
 
@@ -108,7 +110,8 @@ struct SchedulerStats {
   std::uint64_t reports_deduplicated = 0;  // another exit had said it in that pass
   std::uint64_t reports_dropped = 0;       // the verdict came first
   Duration compute{0};
-  Duration idle{0};  // between passes, while a session waited for the device
+  Duration idle{0};      // between passes, while a session waited for the device
+  Duration drafting{0};  // by the draft model beside the target
   PruneCounts pruned;
 };
 
@@ -118,6 +121,8 @@ struct DraftCounts {
   std::uint64_t tokens = 0;
   std::uint64_t accepted = 0;
   std::vector<std::uint64_t> accepted_at;  // [depth - 1]: passes that accepted so deep
+  std::uint64_t own_tokens = 0;            // of `tokens`, those of the verifier's own
+  std::uint64_t own_accepted = 0;
 };
 
 // The usage record of a session that is over.
@@ -160,6 +165,16 @@ template <>
 inline constexpr auto enum_names<ExitScore> = std::to_array<EnumName<ExitScore>>(
     {{ExitScore::kCalibrated, "calibrated"}, {ExitScore::kMaxSoftmax, "max-softmax"}});
 
+// What the verifier drafts by, beside edges that accept it (server_draft.h, model_draft.h).
+enum class ServerDraftSource : std::uint8_t { kNone, kLookup, kModel, kBoth };
+
+template <>
+inline constexpr auto enum_names<ServerDraftSource> =
+    std::to_array<EnumName<ServerDraftSource>>({{ServerDraftSource::kNone, "none"},
+                                                {ServerDraftSource::kLookup, "lookup"},
+                                                {ServerDraftSource::kModel, "model"},
+                                                {ServerDraftSource::kBoth, "both"}});
+
 // The memory for keys and values (kv_pool.h).
 struct KvPoolOptions {
   std::int32_t capacity = 0;  // slots of each cache; the scheduler takes them from its limits
@@ -184,6 +199,11 @@ struct SchedulerOptions {
   Duration queue_timeout = std::chrono::seconds(30);  // after which one that waits is refused
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
   std::uint32_t max_batched_rows = 256;  // of one pass for several sessions; at least max_rows
+  ServerDraftSource draft_source = ServerDraftSource::kNone;
+  Model* draft_model = nullptr;     // for kModel and kBoth; outlives the scheduler
+  std::int64_t draft_kv_bytes = 0;  // the most of its keys and values; 0: no bound
+  // Called with what the draft model failed of: it drafts no more. Empty: nobody wants to know.
+  std::function<void(const Status&)> on_draft_failed = {};
   bool price_rows = true;  // by a market (market.h); false: all rows ride that fit, to compare with
   std::uint32_t prefill_budget = 64;  // prompt tokens of a pass in which others await a verdict
   Position max_positions = 0;         // prefix and answer at most; 0: the model's own limit

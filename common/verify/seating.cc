@@ -7,9 +7,10 @@ namespace outrider {
 namespace {
 
 constexpr double kKeepBusy = 0.9;  // of the older passes' weight, per pass
-// Every so many passes rows cost nothing, up to twice as many as before, so that it stays known
-// what passes of more take.
-constexpr std::uint64_t kPassesPerTrial = 256;
+// A node of the server's own that stands with less chance is never worth a row.
+constexpr double kMinGuessChance = 0.1;
+// By so many rows more it is judged what one costs.
+constexpr std::size_t kRowsMore = 8;
 
 bool rides(std::span<const Rider> riders, StreamId stream) {
   return std::ranges::any_of(riders, [&](const Rider& rider) { return rider.stream == stream; });
@@ -106,24 +107,61 @@ double Seating::weight(const VerifyStream& stream) const {
   return weight_of(stream.session()->opened().service_tier) * shares_.weight(stream.group());
 }
 
-// A session alone has all its rows. Else a pass costs those who ride or wait what they would get
-// in its time, and the others as far as they are likely to come before its end.
+// What all who ride or wait would get in a second, weighted, and the others as far as they are
+// likely to come meanwhile.
+double Seating::price(const VerifyStreams& streams, TimePoint now) const {
+  double price = 0;
+  for (const auto& [id, stream] : streams) {
+    if (stream.session() == nullptr) continue;
+    const double comes = stream.wants_device(now) ? 1 : busy_;
+    price += comes * weight(stream) * stream.session()->book().tokens_per_s(now);
+  }
+  return price;
+}
+
+// Of one more in the next pass.
+double Seating::row_seconds() const {
+  return (curve_.seconds(last_rows_ + kRowsMore) - curve_.seconds(last_rows_)) / kRowsMore;
+}
+
+// Guesses of the server's own, where they are worth their rows. Here a session alone pays too: what
+// it would get itself in the time of a row.
+void Seating::look_up(VerifyStreams& streams, TimePoint now) const {
+  const double row = is_trial(passes_ + 1) ? 0 : price(streams, now) * row_seconds();
+  for (auto& [id, stream] : streams) {
+    if (stream.session() == nullptr || !stream.wants_device(now)) continue;
+    stream.drafted()->look_up(std::max(kMinGuessChance, row / weight(stream)));
+  }
+}
+
+Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& clock) const {
+  const TimePoint now = clock.now();
+  std::vector<ModelDraft::Client> clients;
+  for (auto& [id, stream] : streams) {
+    if (stream.session() == nullptr || !stream.wants_device(now)) continue;
+    if (!stream.session()->may_draft() || ready_at(stream) > now) continue;
+    clients.push_back({id, stream.drafted(), weight(stream)});
+  }
+  if (clients.empty()) return {};
+  draft.forget_unless([&](StreamId id) {
+    const auto at = streams.find(id);
+    return at != streams.end() && at->second.session() != nullptr;
+  });
+  return draft.draft(clients, {.price = price(streams, now), .row_seconds = row_seconds()}, clock);
+}
+
+// A session alone has all its rows.
 RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Candidate> candidates,
                               TimePoint now) {
   RowBounds bounds;
   const RowOffer& first = candidates.front().offer;
   const std::size_t first_rows = std::max(first.prompt_rows, std::size_t{1}) + first.chances.size();
   bounds.most_rows = std::max<std::size_t>(options_.max_batched_rows, first_rows);
-  std::size_t sessions = 0;
-  for (const auto& [id, stream] : streams) {
-    if (stream.session() == nullptr) continue;
-    ++sessions;
-    const double comes = stream.wants_device(now) ? 1 : busy_;
-    bounds.price += comes * weight(stream) * stream.session()->book().tokens_per_s(now);
-  }
-  const bool is_trial = ++passes_ % kPassesPerTrial == 0;
-  if (sessions == 1 || is_trial || !options_.price_rows) bounds.price = 0;
-  if (is_trial) {
+  const auto has_session = [](const auto& entry) { return entry.second.session() != nullptr; };
+  const bool alone = std::ranges::count_if(streams, has_session) == 1;
+  const bool trial = is_trial(++passes_);
+  if (!alone && !trial && options_.price_rows) bounds.price = price(streams, now);
+  if (trial) {
     const std::size_t most = std::max({first_rows, 2 * last_rows_, candidates.size()});
     bounds.most_rows = std::min(bounds.most_rows, most);
   }
@@ -133,6 +171,7 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
 std::vector<Rider> Seating::next_pass(VerifyStreams& streams, TimePoint now, const Starve& starve) {
   std::vector<Rider> riders;
   std::set<StreamId> without_memory;  // they wait for it; the others go on
+  if (options_.draft_source != ServerDraftSource::kNone) look_up(streams, now);
   while (riders.empty()) {
     std::vector<Candidate> seated = candidates(streams, without_memory, now);
     if (seated.empty()) break;

@@ -20,6 +20,7 @@
 #include "common/verify/fairness.h"
 #include "common/verify/kv_pool.h"
 #include "common/verify/market.h"
+#include "common/verify/model_draft.h"
 #include "common/verify/scheduler_types.h"
 #include "common/verify/verify_stream.h"
 
@@ -41,6 +42,8 @@ class Seating final {
   // Begins the pass of all that want the device and may have it, as far as max_batched_rows goes:
   // who no longer fits comes first in the next. Each has memory for its pass. Empty: nobody rides.
   std::vector<Rider> next_pass(VerifyStreams& streams, TimePoint now, const Starve& starve);
+  // Before next_pass(): lets the draft model guess for those who may ride. Errors: the model's.
+  Status draft(ModelDraft& draft, VerifyStreams& streams, const Clock& clock) const;
   // It is over.
   void end_pass(const VerifyStreams& streams, std::span<const Rider> riders, Duration took,
                 TimePoint now);
@@ -63,6 +66,10 @@ class Seating final {
     RowOffer offer;
   };
 
+  void look_up(VerifyStreams& streams, TimePoint now) const;
+  double row_seconds() const;
+  double price(const VerifyStreams& streams, TimePoint now) const;
+  bool is_trial(std::uint64_t pass) const { return pass % kPassesPerTrial == 0; }
   std::vector<Candidate> candidates(const VerifyStreams& streams,
                                     const std::set<StreamId>& without_memory, TimePoint now) const;
   std::vector<TurnSeeker> turn_seekers(const VerifyStreams& streams, TimePoint now) const;
@@ -73,6 +80,10 @@ class Seating final {
                        TimePoint now);
   bool take_memory(VerifyStreams& streams, const Candidate& candidate,
                    std::span<const Rider> riders, TimePoint now, const Starve& starve);
+
+  // Every so many passes rows cost nothing, up to twice as many as before, so that it stays known
+  // what passes of more take.
+  static constexpr std::uint64_t kPassesPerTrial = 256;
 
   const SchedulerOptions& options_;
   KvPool& pool_;

@@ -2,6 +2,7 @@
 #include "common/verify/session.h"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
 #include <utility>
 
@@ -9,9 +10,29 @@
 #include "common/verify/target.h"
 
 namespace outrider {
+namespace {
 
-void SessionBook::add_pass(std::size_t nodes, std::size_t accepted, Duration computed,
-                           TimePoint now) {
+constexpr std::size_t kTokensTold = 64;  // of a verdict, in Verdict::server_nodes
+
+// Verdict::server_nodes of the walk to this node.
+std::uint64_t own_tokens(const PassPlan& plan, std::int32_t leaf) {
+  std::vector<bool> own;  // from the leaf up
+  while (leaf >= 0) {
+    const PassPlan::NodeRow& node = plan.nodes[static_cast<std::size_t>(leaf)];
+    own.push_back(node.id == 0);
+    leaf = node.parent;
+  }
+  std::uint64_t tokens = 0;
+  for (std::size_t i = 0; i < std::min(own.size(), kTokensTold); ++i) {
+    if (own[own.size() - 1 - i]) tokens |= std::uint64_t{1} << i;
+  }
+  return tokens;
+}
+
+}  // namespace
+
+void SessionBook::add_pass(const PassPlan& plan, std::size_t accepted, std::size_t own,
+                           Duration computed, TimePoint now) {
   if (last_verdict_) {
     last_gap_ = now - *last_verdict_;
     recent_tokens_ = recent_tokens_ * kKeepRate + static_cast<double>(accepted + 1);
@@ -21,10 +42,13 @@ void SessionBook::add_pass(std::size_t nodes, std::size_t accepted, Duration com
     prefill_ = computed;
   }
   last_verdict_ = now;
-  if (nodes == 0) return;
+  if (plan.nodes.empty()) return;
   ++draft_.rounds;
-  draft_.tokens += nodes;
-  const std::size_t deep = std::min(accepted, nodes);
+  draft_.tokens += plan.nodes.size();
+  draft_.own_tokens +=
+      static_cast<std::uint64_t>(std::ranges::count(plan.nodes, NodeId{0}, &PassPlan::NodeRow::id));
+  draft_.own_accepted += own;
+  const std::size_t deep = std::min(accepted, plan.nodes.size());
   draft_.accepted += deep;
   if (draft_.accepted_at.size() < deep) draft_.accepted_at.resize(deep);
   for (std::size_t i = 0; i < deep; ++i) ++draft_.accepted_at[i];
@@ -67,13 +91,18 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
   OUTRIDER_CHECK(setup_.prefill_chunk >= 1 && limits_.max_rows >= 1);
   usage_.prompt_tokens = static_cast<std::uint64_t>(prefix_end_);
   usage_.cached_tokens = static_cast<std::uint64_t>(cached_end_);
+  drafts_ = open_.accepts_server_nodes && target.draft_source != ServerDraftSource::kNone;
+  const bool looks_up = target.draft_source == ServerDraftSource::kLookup ||
+                        target.draft_source == ServerDraftSource::kBoth;
+  if (drafts_ && looks_up) look_up_.emplace(end_rule_.end_position);
   messages_.emplace_back(Opened{.session_id = setup_.session_id,
                                 .fingerprint = target.model.fingerprint,
                                 .arithmetic_id = target.model.arithmetic_id,
                                 .model_name = target.model.name,
                                 .stop_ids = end_rule_.stop_ids,
                                 .exits = target.exits,
-                                .limits = target.limits});
+                                .limits = target.limits,
+                                .server_drafts = drafts_});
 }
 
 Status VerifySession::on_message(const EdgeMessage& message, TimePoint now) {
@@ -137,7 +166,9 @@ bool VerifySession::paused() const {
 }
 
 void VerifySession::note_requests(TimePoint now) {
-  const bool asks = !tree_.children(kRoot).empty() || asked_at_ == tree_.end();
+  const bool has_nodes = std::ranges::any_of(
+      tree_.children(kRoot), [this](NodeIndex child) { return tree_.node(child).id != 0; });
+  const bool asks = has_nodes || asked_at_ == tree_.end();
   if (!asks) asked_since_.reset();
   if (asks && !asked_since_) asked_since_ = now;
 }
@@ -169,24 +200,48 @@ std::size_t VerifySession::chunk_of(std::size_t most_tokens) const {
   return std::min({missing(), std::size_t{setup_.prefill_chunk}, most_tokens});
 }
 
-std::size_t VerifySession::node_budget() const {
-  const std::size_t budget = limits_.max_rows - 1;
-  return policy_.row_limit > 0 ? std::min<std::size_t>(budget, policy_.row_limit) : budget;
+// Of an edge's node what it states counts as far as that was true before; of an own one it does.
+RowBudget VerifySession::row_budget(std::size_t most_nodes) const {
+  RowBudget budget{.nodes = std::min<std::size_t>(limits_.max_rows - 1, most_nodes),
+                   .last_position = last_node_position(),
+                   .calibrate = [this](const TreeNode& node) {
+                     return node.id == 0 ? node.confidence : stated_.right(0, node.confidence);
+                   }};
+  if (policy_.row_limit > 0) budget.sent = policy_.row_limit;
+  return budget;
+}
+
+void VerifySession::look_up(double least_chance) {
+  OUTRIDER_CHECK(!plan_.has_value());
+  if (look_up_ && !finished_ && !is_prefilling()) {
+    look_up_->grow(tree_, row_budget(PassBounds::kAny), least_chance);
+  }
+}
+
+bool VerifySession::may_draft() const {
+  return drafts_ && !finished_ && !plan_ && !is_prefilling() && tree_.ids().living().empty();
+}
+
+NodeIndex VerifySession::add_own(NodeIndex parent, const Guess& guess) {
+  OUTRIDER_CHECK(!plan_.has_value() && drafts_);
+  const Position position = parent == kRoot ? tree_.end() : tree_.node(parent).position + 1;
+  const bool known = guess.token >= 0 && guess.token < limits_.vocab_size;
+  if (!known || position > last_node_position()) return kNoNode;
+  const NodeIndex node = tree_.add(parent, guess.token);
+  tree_.set_confidence(node, guess.confidence);
+  return node;
 }
 
 std::size_t VerifySession::rows_at_most(const PassBounds& bounds) const {
   const std::size_t chunk = chunk_of(bounds.tokens);
   if (chunk < missing()) return chunk;
-  return chunk + std::min({node_budget(), bounds.nodes, tree_.size()});
+  return chunk + std::min({row_budget(bounds.nodes).nodes, tree_.size()});
 }
 
 std::vector<float> VerifySession::chances(const PassBounds& bounds) const {
   std::vector<float> chances;
   if (tree_.size() == 0 || chunk_of(bounds.tokens) < missing()) return chances;
-  for (const RankedNode& node : rank_nodes(tree_, last_node_position(), [this](float stated) {
-         return stated_.right(0, stated);
-       })) {
-    if (chances.size() == std::min(node_budget(), bounds.nodes)) break;
+  for (const RankedNode& node : rank_nodes(tree_, row_budget(bounds.nodes))) {
     chances.push_back(node.chance);
   }
   return chances;
@@ -208,16 +263,14 @@ PassPlan VerifySession::start(TimePoint now, const PassBounds& bounds) {
   plan.decides = chunk == missing();
   plan.exits = plan.decides && policy_.wants_exits;
   plan.pass = next_pass_;
-  if (plan.decides) take_nodes(plan, std::min(node_budget(), bounds.nodes));
+  if (plan.decides) take_nodes(plan, bounds.nodes);
   pass_rows_ += static_cast<std::uint32_t>(plan.rows());
   plan_ = plan;
   return plan;
 }
 
 void VerifySession::take_nodes(PassPlan& plan, std::size_t most_nodes) {
-  const Selection selection =
-      select_nodes(tree_, most_nodes, last_node_position(),
-                   [this](float stated) { return stated_.right(0, stated); });
+  const Selection selection = select_nodes(tree_, row_budget(most_nodes));
   std::unordered_map<NodeIndex, std::int32_t> row_of{{kRoot, -1}};
   for (const NodeIndex index : selection.taken) {
     const TreeNode& node = tree_.node(index);
@@ -260,10 +313,14 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
   if (verdict.batch_rows <= verdict.rows) verdict.batch_rows = 0;
   PassWalk walked = walk(*plan_, choose);
   judge_confidences(*plan_, walked);
+  verdict.server_nodes = own_tokens(*plan_, walked.leaf);
   verdict.tokens = std::move(walked.tokens);
-  book_.add_pass(plan_->nodes.size(), verdict.tokens.size() - 1, usage_.compute, now);
+  book_.add_pass(*plan_, verdict.tokens.size() - 1,
+                 static_cast<std::size_t>(std::popcount(verdict.server_nodes)), usage_.compute,
+                 now);
   plan_.reset();
   tree_.commit(verdict.tokens);
+  if (drafts_) tree_.remove_all_unsent();
   cached_end_ = tree_.end() - 1;  // every token but the last was a node
   idle_since_ = now;
   asked_since_.reset();
@@ -280,7 +337,7 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
   return walked.leaf;
 }
 
-// Of the nodes whose parent the walk came to, which it went on to.
+// Of the edge's nodes whose parent the walk came to, which it went on to.
 void VerifySession::judge_confidences(const PassPlan& plan, const PassWalk& walked) {
   std::int32_t at = -1;
   for (const TokenId token : walked.tokens) {
@@ -288,7 +345,7 @@ void VerifySession::judge_confidences(const PassPlan& plan, const PassWalk& walk
     for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
       const PassPlan::NodeRow& node = plan.nodes[i];
       if (node.ended || node.parent != at) continue;
-      stated_.observe(0, node.confidence, node.token == token);
+      if (node.id != 0) stated_.observe(0, node.confidence, node.token == token);
       if (node.token == token) next = static_cast<std::int32_t>(i);
     }
     if (next < 0) return;

@@ -26,6 +26,7 @@
 #include "common/tree/mirrored_tree.h"
 #include "common/verify/pass_plan.h"
 #include "common/verify/scheduler_types.h"
+#include "common/verify/server_draft.h"
 #include "common/verify/target.h"
 
 namespace outrider {
@@ -36,14 +37,15 @@ class SessionBook final {
   explicit SessionBook(TimePoint opened) : opened_(opened) {}
 
   void add_queued(Duration time) { queued_ += time; }
-  // A pass over so many nodes ended, of which `accepted` became text and one token more. computed:
-  // so far, in all.
-  void add_pass(std::size_t nodes, std::size_t accepted, Duration computed, TimePoint now);
+  // A pass over these nodes ended, of which `accepted` became text and one token more, and of those
+  // `own` were this side's. computed: so far, in all.
+  void add_pass(const PassPlan& plan, std::size_t accepted, std::size_t own, Duration computed,
+                TimePoint now);
   SessionRecord record(const Usage& usage, TimePoint now) const;
   // Between the last two verdicts; nothing if there were not two.
   std::optional<Duration> last_gap() const { return last_gap_; }
-  // A pass had nodes.
-  bool drafts() const { return draft_.rounds > 0; }
+  // A pass had nodes of the edge's.
+  bool drafts() const { return draft_.tokens > draft_.own_tokens; }
   // Lately; it falls while no verdict comes. 0 before the second one.
   double tokens_per_s(TimePoint now) const;
 
@@ -84,6 +86,13 @@ class VerifySession final {
   // Of the text only the first positions, less than tree().end(), have keys and values now. Not
   // while a pass is in work.
   void keep_cached(Position cached);
+  // Adds nodes of this side's own by look-up, as far as the stream accepts them: such that stand
+  // with at least this chance.
+  void look_up(double least_chance);
+  // A draft model may add some: the stream accepts them, and the edge has sent none.
+  bool may_draft() const;
+  // Adds one, which stands with this chance if its parent does; kNoNode if it would be of no use.
+  NodeIndex add_own(NodeIndex parent, const Guess& guess);
   // The most rows that start() would take now.
   std::size_t rows_at_most(const PassBounds& bounds) const;
   // Of the nodes that it would take if it may have all: that each stands, falling.
@@ -136,11 +145,11 @@ class VerifySession final {
   bool paused() const;
   void take_nodes(PassPlan& plan, std::size_t most_nodes);
   void judge_confidences(const PassPlan& plan, const PassWalk& walked);
+  RowBudget row_budget(std::size_t most_nodes) const;
   std::size_t missing() const { return static_cast<std::size_t>(tree_.end() - cached_end_); }
   std::size_t chunk_of(std::size_t most_tokens) const;
   // The choice after a node beyond would lie at the end: never wanted.
   Position last_node_position() const { return end_rule_.end_position - 2; }
-  std::size_t node_budget() const;
 
   Open open_;  // its prefix has moved into tree_
   const Limits limits_;
@@ -167,7 +176,9 @@ class VerifySession final {
   std::uint32_t batch_rows_ = 0;  // the same of all who rode
 
   Usage usage_;
-  GuessCalibration stated_;  // what the edge's confidences have been worth
+  GuessCalibration stated_;             // what the edge's confidences have been worth
+  std::optional<ServerDraft> look_up_;  // nothing: it does not draft so
+  bool drafts_ = false;                 // nodes of this side's own are accepted
   SessionBook book_;
   std::vector<ServerMessage> messages_;
 };

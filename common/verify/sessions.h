@@ -48,6 +48,10 @@ class Sessions final {
   void tick(TimePoint now);
   std::optional<TimePoint> wake_at() const;
 
+  // As Seating::draft().
+  Status draft(ModelDraft& draft, const Clock& clock) {
+    return seating_.draft(draft, streams_, clock);
+  }
   // Begins the next pass (seating.h); sessions for which there will never be memory are ended.
   std::vector<Rider> next_pass(TimePoint now);
   // How many passes a session may have to wait for its next, at the most.

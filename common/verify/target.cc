@@ -118,7 +118,8 @@ Target make_target(const ModelInfo& model, const SchedulerOptions& options) {
                      .idle_timeout = options.idle_timeout,
                      .pass_limit = options.pass_limit},
           .exits = exit_layers(options),
-          .template_hash = options.template_hash};
+          .template_hash = options.template_hash,
+          .draft_source = options.draft_source};
 }
 
 std::int32_t cache_capacity(const Limits& limits) {

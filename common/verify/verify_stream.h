@@ -97,6 +97,8 @@ class VerifyStream final {
   void share(KvPool& pool, TimePoint now) {
     if (holds_memory()) pool.share(lease_, session_->cached_text(), now);
   }
+  // The session, to draft for; null as session().
+  VerifySession* drafted() { return session_.get(); }
   // Begins what the session wants of the device.
   Rider start(StreamId id, TimePoint now, const PassBounds& bounds);
   // Who watches the rider's rows, which stays where it is until the pass is over: with a probe,

@@ -216,6 +216,7 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
   GeneratorParts parts{.tokenizer = *tokenizer_,
                        .draft = draft_.get(),
                        .verifiers = remote_ == nullptr ? target_->verifier() : *remote_,
+                       .accepts_server_nodes = config_.draft_at != DraftSide::kEdge,
                        .mode = remote_ == nullptr ? Mode::kOffline : Mode::kOnline,
                        .failover = {},
                        .link = remote_.get(),

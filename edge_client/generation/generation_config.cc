@@ -13,7 +13,8 @@ DraftSource draft_source_of(const GenerationConfig& config) {
 
 bool wants_draft(const GenerationConfig& config) {
   const std::optional<StrategyChoice>& strategy = config.answer.speculation.strategy;
-  return draft_source_of(config) != DraftSource::kNone && (!strategy || *strategy != Strategy::kAr);
+  return draft_source_of(config) != DraftSource::kNone && config.draft_at != DraftSide::kServer &&
+         (!strategy || *strategy != Strategy::kAr);
 }
 
 bool drafts_by_model(const GenerationConfig& config) {
@@ -95,6 +96,13 @@ Status check_draft_source(const GenerationConfig& config) {
       *speculated.strategy != Strategy::kAr) {
     return invalid_argument(std::string("--strategy ") + name_of(speculated.chosen()) +
                             " drafts, and --draft-source is none. Remedy: leave one of them out");
+  }
+  const bool drafts_here = (speculated.strategy && *speculated.strategy != Strategy::kAr) ||
+                           !config.lookup_corpus.empty() || mode_of(config) == Mode::kOffline;
+  if (config.draft_at == DraftSide::kServer && drafts_here) {
+    return invalid_argument(
+        "--draft-at server leaves drafting to the server, and --strategy, --lookup-corpus or "
+        "--mode offline ask this device for it. Remedy: --draft-at auto or edge");
   }
   if (drafts_by_model(config) && config.model.empty()) {
     return invalid_argument(std::string("--draft-source ") + name_of(source) +

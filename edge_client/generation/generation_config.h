@@ -54,10 +54,22 @@ inline constexpr auto enum_names<DraftSource> =
                                           {DraftSource::kBoth, "both"},
                                           {DraftSource::kNone, "none"}});
 
+// Which side drafts.
+enum class DraftSide : std::uint8_t {
+  kAuto,  // both, each as far as it pays
+  kEdge,
+  kServer,
+};
+
+template <>
+inline constexpr auto enum_names<DraftSide> = std::to_array<EnumName<DraftSide>>(
+    {{DraftSide::kAuto, "auto"}, {DraftSide::kEdge, "edge"}, {DraftSide::kServer, "server"}});
+
 // Of a generator: what it loads, and its answers.
 struct GenerationConfig {
   std::string model;                        // the draft model's directory; empty: none
   std::optional<DraftSource> draft_source;  // nothing: the model, or look-up if there is none
+  DraftSide draft_at = DraftSide::kAuto;    // where a server decides
   std::string lookup_corpus;                // texts to look up in, a file or a folder; empty: none
   std::string tokenizer;                    // a directory; empty: the model's, or else the target's
   std::string server;                       // HOST:PORT; empty: kDefaultServer

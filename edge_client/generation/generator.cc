@@ -130,6 +130,7 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
           .stop_ids = no_eos ? std::vector<TokenId>() : request.prompt.stop_ids,
           .ignore_target_stops = no_eos,
           .service_tier = config.text.service_tier,
+          .accepts_server_nodes = parts_.accepts_server_nodes,
           .template_hash = request.prompt.template_hash,
           .replaced_session = last_session_,
           .session_key = random_id(),

@@ -43,7 +43,8 @@ struct GeneratorParts {
   const Tokenizer& tokenizer;
   LocalDraft* draft = nullptr;  // null: the target decodes alone
   VerifierRoutes verifiers;
-  Mode mode = Mode::kOnline;  // auto: failover is filled in, and there are two verifiers
+  bool accepts_server_nodes = true;  // servers may draft too
+  Mode mode = Mode::kOnline;         // auto: failover is filled in, and there are two verifiers
   FailoverSetup failover = {};
   RemoteVerifier* link = nullptr;     // whose bytes reports show; null: there is no link
   const FlashModel* flash = nullptr;  // whose passes reports show; null: no target is streamed

@@ -24,6 +24,22 @@ constexpr char kOutputGroup[] = "Output";
 constexpr char kLinkGroup[] = "Link";
 constexpr char kOverLinkGroup[] = "Link, rarely needed";
 
+void add_draft_source_flags(CLI::App& command, GenerationConfig& o) {
+  add_choice(command, "--draft-source", o.draft_source,
+             "Where drafted tokens come from. model: --model; lookup: what followed where prompt, "
+             "answer or earlier answers were alike, without a model; both; none [model if --model, "
+             "else lookup]")
+      ->group(kModelGroup);
+  add_choice(command, "--draft-at", o.draft_at,
+             "Who drafts where a server decides. auto: this device and the server, each as far as "
+             "it pays; edge: only this device; server: only the server [auto]")
+      ->group(kDraftingGroup);
+  command
+      .add_option("--lookup-corpus", o.lookup_corpus,
+                  "Texts that look-up drafts from as well: a file or a folder of UTF-8 text")
+      ->group(kDraftingGroup);
+}
+
 void add_model_flags(CLI::App& command, AnswerOptions& options, const EdgeParts& parts) {
   GenerationConfig& o = options.generation;
   SpeculationOptions& speculated = o.answer.speculation;
@@ -33,15 +49,7 @@ void add_model_flags(CLI::App& command, AnswerOptions& options, const EdgeParts&
       .add_option("--tokenizer", o.tokenizer,
                   "Its directory or GGUF file [the model's, or else the target's]")
       ->group(kModelGroup);
-  add_choice(command, "--draft-source", o.draft_source,
-             "Where drafted tokens come from. model: --model; lookup: what followed where prompt, "
-             "answer or earlier answers were alike, without a model; both; none [model if --model, "
-             "else lookup]")
-      ->group(kModelGroup);
-  command
-      .add_option("--lookup-corpus", o.lookup_corpus,
-                  "Texts that look-up drafts from as well: a file or a folder of UTF-8 text")
-      ->group(kDraftingGroup);
+  add_draft_source_flags(command, o);
   add_choice(command, "--strategy", speculated.strategy, parts.strategies,
              "mirror: draft ahead of the verdicts and send it too; fsd: draft ahead where "
              "early exits point; sd: draft after each verdict; ar: no draft [mirror]")

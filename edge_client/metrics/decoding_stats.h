@@ -60,6 +60,7 @@ struct DecodingStats {
   std::uint64_t num_drafts = 0;  // passes that verified at least one drafted token
   std::uint64_t num_draft_tokens = 0;
   std::uint64_t num_accepted_tokens = 0;
+  std::uint64_t num_server_tokens = 0;  // that the server drafted and that became text
   std::optional<double> acceptance_rate = {};
   std::optional<double> acceptance_length = {};
   std::vector<double> acceptance_per_position = {};  // [depth - 1]
@@ -109,6 +110,7 @@ struct DecodingStats {
     field("spec_decode_num_drafts", self.num_drafts);
     field("spec_decode_num_draft_tokens", self.num_draft_tokens);
     field("spec_decode_num_accepted_tokens", self.num_accepted_tokens);
+    field("spec_decode_num_server_tokens", self.num_server_tokens);
     field("spec_decode_acceptance_rate", self.acceptance_rate);
     field("spec_decode_acceptance_length", self.acceptance_length);
     field("spec_decode_per_position_acceptance_rates", self.acceptance_per_position);

@@ -2,6 +2,7 @@
 #include "edge_client/metrics/figure_recorder.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace outrider {
 namespace {
@@ -21,6 +22,7 @@ void FigureRecorder::on_start(std::size_t prompt_tokens, TimePoint now) {
 
 void FigureRecorder::on_opened(const Opened& opened, Duration took, bool reconnected) {
   stats_.predraft.exit_layers = opened.exits;
+  server_drafts_ = opened.server_drafts;
   if (reconnected) {
     ++stats_.reconnects;
   } else if (stats_.round_trips.empty()) {
@@ -99,8 +101,10 @@ void FigureRecorder::record_pass(const VerdictRecord& record) {
     record_round_trip(*record.request_round_trip);
   }
   stats_.record_round(record.round);
-  // Pass 0 reads the prompt: its rows are not all nodes'.
-  if (verdict.pass > 0 && verdict.rows > record.round.nodes + 1) {
+  stats_.num_server_tokens += static_cast<std::uint64_t>(std::popcount(verdict.server_nodes));
+  // Pass 0 reads the prompt: its rows are not all nodes'. Those of a server that drafts are not all
+  // the edge's.
+  if (verdict.pass > 0 && !server_drafts_ && verdict.rows > record.round.nodes + 1) {
     stats_.predraft.surplus_rows += verdict.rows - record.round.nodes - 1;
   }
 }

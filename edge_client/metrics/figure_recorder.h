@@ -42,6 +42,7 @@ class FigureRecorder final : public SessionObserver {
   // that crosses a pass's start on its way, one pass is counted wrongly.
   bool wants_exits_ = false;
   bool pass_has_exits_ = false;
+  bool server_drafts_ = false;
   TimeKeeper keeper_{stats_.time_spent};
 };
 

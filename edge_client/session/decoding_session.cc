@@ -339,8 +339,8 @@ void DecodingSession::add(SpeculationActions actions) {
 
 StreamView DecodingSession::view() const {
   const StreamState& stream = link_.stream();
-  return {tree(),           opened_,       answer_.prompt_length(), answer_.end_position(),
-          stream.next_pass, stream.started};
+  return {tree(),           opened_,        answer_.prompt_length(),      answer_.end_position(),
+          stream.next_pass, stream.started, options_.accepts_server_nodes};
 }
 
 }  // namespace outrider

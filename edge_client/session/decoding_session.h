@@ -50,9 +50,10 @@ struct DecodingOptions {
   std::vector<TokenId> stop_ids;
   bool ignore_target_stops = false;  // only stop_ids end the answer
   ServiceTier service_tier = ServiceTier::kDefault;
-  std::string template_hash;     // of what wrote the prompt, as Open's; empty: any
-  std::string replaced_session;  // of the turn before
-  std::string session_key;       // of this answer: 32 hex digits that nobody can guess; empty: none
+  bool accepts_server_nodes = true;  // the server may draft too
+  std::string template_hash;         // of what wrote the prompt, as Open's; empty: any
+  std::string replaced_session;      // of the turn before
+  std::string session_key;  // of this answer: 32 hex digits that nobody can guess; empty: none
   ReconnectOptions reconnect;
   std::uint64_t jitter_seed = 0;  // as StreamLink says
   // Another verifier may go on with another model.

@@ -2,6 +2,7 @@
 #include "edge_client/session/message_checks.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 namespace outrider {
@@ -12,6 +13,8 @@ namespace {
 constexpr Position kMaxNodeRows = 4096;
 // Rows of all the passes behind a verdict, of whichever sessions: a long prompt is read in many.
 constexpr std::uint32_t kMaxBatchRows = 1u << 28;
+// Of a verdict's, in Verdict::server_nodes.
+constexpr std::size_t kTokensTold = 64;
 
 // field: as the protocol names it, for those who mend the server.
 Status wrong(const char* field, std::int64_t value, const std::string& expected) {
@@ -25,11 +28,19 @@ bool is_stop(const Opened& opened, TokenId token) {
   return std::ranges::find(opened.stop_ids, token) != opened.stop_ids.end();
 }
 
-// All tokens but the last were walked along nodes of the pass.
+// All tokens but the last were walked along nodes of the pass: this edge's, or the server's own.
 Status check_walk(const Verdict& verdict, const StreamView& view) {
+  const std::size_t walked = verdict.tokens.size() - 1;
+  const auto most = static_cast<std::size_t>(std::bit_width(verdict.server_nodes));
+  if (most > (view.accepts_server_nodes ? walked : 0)) {
+    return wrong("verdict.server_nodes with bit", static_cast<std::int64_t>(most) - 1,
+                 view.accepts_server_nodes ? "at most " + std::to_string(walked) + " bits"
+                                           : "none, as this edge accepts no nodes of the server's");
+  }
   NodeIndex at = kRoot;
-  for (std::size_t i = 0; i + 1 < verdict.tokens.size(); ++i) {
-    at = view.tree.child(at, verdict.tokens[i]);
+  for (std::size_t i = 0; i < walked; ++i) {
+    if (at != kNoNode) at = view.tree.child(at, verdict.tokens[i]);
+    if (i < kTokensTold && ((verdict.server_nodes >> i) & 1) != 0) continue;
     const NodeId id = at == kNoNode ? 0 : view.tree.node(at).id;
     if (id == 0 || !pass_took(*view.started, id)) {
       return wrong("verdict.tokens with", verdict.tokens[i],

@@ -26,6 +26,7 @@ struct StreamView {
   Position end_position = 0;
   std::uint32_t next_pass = 0;
   const std::optional<Started>& started;  // the pass that runs; nothing between passes
+  bool accepts_server_nodes = false;      // as Open says
 };
 
 Status check_started(const Started& started, const StreamView& view);

@@ -68,7 +68,8 @@ Open make_open(const DecodingOptions& options, const Opened& last, StreamStart s
             .accept_other_arithmetic = !first && options.reconnect.accept_other_arithmetic,
             .template_hash = options.template_hash,
             .ignore_target_stops = options.ignore_target_stops,
-            .service_tier = options.service_tier};
+            .service_tier = options.service_tier,
+            .accepts_server_nodes = options.accepts_server_nodes};
   const std::size_t length = open.prefix.size();
   const bool by_hash = goes_by_hash(length, last);
   if (by_hash) open.prefix_hash = prefix_hash(open.prefix);
@@ -120,6 +121,9 @@ std::vector<Say> target_lines(const DecodingOptions& options, const Opened& open
   }
   if (const std::optional<std::string>& why = speculation.begins_without()) {
     lines.push_back({Say::Level::kInfo, "speculation: OFF for now, because " + *why});
+  }
+  if (opened.server_drafts) {
+    lines.push_back({Say::Level::kInfo, "speculation: the server drafts too, by look-up"});
   }
   const SpeculationOptions& speculated = options.speculation.first;
   if (speculated.chosen() == Strategy::kFsd && opened.exits.empty()) {

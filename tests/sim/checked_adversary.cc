@@ -2,6 +2,7 @@
 #include "tests/sim/checked_adversary.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <utility>
 
@@ -145,11 +146,20 @@ void CheckedAdversary::check(const ExitReport& report) {
 void CheckedAdversary::check(const Verdict& verdict) {
   if (!started_ || verdict.pass != started_->pass) return fail("Verdict without Started");
   if (verdict.position != adversary_.tree().end()) return fail("Verdict elsewhere than at the end");
-  if (verdict.tokens.size() != expected_walk()) return fail("the walk is too short or too long");
+  // Behind the edge's nodes it may go on along the server's own.
+  const auto own = static_cast<std::size_t>(std::popcount(verdict.server_nodes));
+  if (verdict.tokens.size() != expected_walk() + own) {
+    return fail("the walk is too short or too long");
+  }
+  const std::uint64_t behind = ((std::uint64_t{1} << own) - 1) << (expected_walk() - 1);
+  if (verdict.server_nodes != behind) fail("nodes of the server's own before the edge's");
+  if (own > 0 && !plan_.open.accepts_server_nodes) fail("nodes that nobody accepts");
+  server_tokens_ += own;
   const bool reads_text = verdict.pass == 0 || plan_.may_be_preempted;
   const std::size_t least = taken_.size() + 1;
   if (verdict.rows < least) fail("a living node without a row");
-  if (!reads_text && verdict.rows > least) fail("a row for no living node");
+  const bool may_be_own = opened_ && opened_->server_drafts;
+  if (!reads_text && !may_be_own && verdict.rows > least) fail("a row for no living node");
   if (verdict.batch_rows != 0 && verdict.batch_rows <= verdict.rows) fail("a batch without others");
   started_.reset();
   ++passes_;

@@ -45,6 +45,8 @@ class CheckedAdversary final {
   bool done() const { return done_; }
   // Exit reports that it has seen.
   int reports() const { return reports_; }
+  // Of its text, by nodes of the server's own.
+  std::uint64_t server_tokens() const { return server_tokens_; }
   // The first thing that was wrong; empty if nothing was.
   const std::string& failure() const { return failure_; }
   const std::vector<TokenId>& text() const { return text_; }
@@ -97,6 +99,7 @@ class CheckedAdversary final {
   bool usage_seen_ = false;
 
   int reports_ = 0;
+  std::uint64_t server_tokens_ = 0;
   std::string last_session_;
   bool cancelled_ = false;
   bool done_ = false;

@@ -16,6 +16,7 @@
 #include "bench/sim/sim_server.h"
 #include "tests/sim/checked_edge.h"
 #include "tests/sim/fault_injector.h"
+#include "tests/sim/toy_draft.h"
 #include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 
@@ -38,6 +39,7 @@ struct Totals {
   std::uint64_t shared_passes = 0;         // as sessions count them, that another one had too
   std::uint64_t pruned_rows = 0;           // of branches that ended in the middle of a pass
   std::uint64_t server_reports = 0;        // that the server's own exits gave
+  std::uint64_t server_tokens = 0;         // that were nodes of the server's own
   std::uint64_t acknowledged_reports = 0;  // messages that acknowledged some of them
   FaultCounts faults;
 
@@ -50,6 +52,7 @@ struct Totals {
     named_hits += stats.predraft.hits_by_exit.empty() ? 0 : 1;
     ignored_reports += stats.predraft.ignored_reports;
     evicted += stats.predraft.evicted_nodes;
+    server_tokens += stats.num_server_tokens;
     acknowledged_reports += edge.acknowledged_reports();
   }
   void operator+=(const Totals& other) {
@@ -63,6 +66,7 @@ struct Totals {
     ignored_reports += other.ignored_reports;
     evicted += other.evicted;
     server_reports += other.server_reports;
+    server_tokens += other.server_tokens;
     pruned_rows += other.pruned_rows;
     shared_passes += other.shared_passes;
     acknowledged_reports += other.acknowledged_reports;
@@ -75,6 +79,7 @@ struct SimulatedRun {
       : simulation(seed),
         random(simulation.random()),
         model(static_cast<std::int32_t>(random.between(2, 12)), random.between(30, 60)),
+        draft(model, 0.5f * static_cast<float>(random.below(5)), random.between(10, 80)),
         exits(model),
         has_exits(random.chance(0.3)),
         prune_below(random.chance(0.5) ? 0.3 : 0),
@@ -96,6 +101,8 @@ struct SimulatedRun {
     if (has_exits) options.prune_below = prune_below;
     options.report_queue = random.chance(0.5) ? ReportQueue::kPriority : ReportQueue::kFifo;
     options.exit_score = random.chance(0.5) ? ExitScore::kCalibrated : ExitScore::kMaxSoftmax;
+    options.draft_source = static_cast<ServerDraftSource>(random.below(4));
+    if (options.draft_source >= ServerDraftSource::kModel) options.draft_model = &draft;
     options.idle_timeout = std::chrono::hours(2);  // so that a deadlock is not healed by it
     return options;
   }
@@ -137,6 +144,7 @@ struct SimulatedRun {
     decoding.speculation.end_position =
         static_cast<Position>(plan.prompt.size()) + random.between(1, 60);
     if (random.chance(0.2)) decoding.stop_ids = {0};
+    decoding.accepts_server_nodes = random.chance(0.7);
     decoding.reconnect.timeout = std::chrono::minutes(30);
     decoding.jitter_seed = random.below(1000);
     speculated.gamma = static_cast<int>(random.between(1, 8));
@@ -222,6 +230,7 @@ struct SimulatedRun {
   Simulation simulation;
   SeededRandom& random;
   ToyModel model;
+  ToyDraft draft;
   ToyExits exits;
   bool has_exits;
   double prune_below;
@@ -253,6 +262,7 @@ TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
   EXPECT_GT(totals.ignored_reports, kSeeds) << "these servers are too honest";
   EXPECT_GT(totals.evicted, 0u) << "the cache's bound is never met";
   EXPECT_GT(totals.server_reports, kSeeds) << "the server's own exits are silent";
+  EXPECT_GT(totals.server_tokens, 2 * kSeeds) << "the server's own drafts are of no use";
   EXPECT_GT(totals.shared_passes, 2 * kSeeds) << "everybody rides alone";
   EXPECT_GT(totals.pruned_rows, kSeeds / 4) << "no branch ends in the middle of a pass";
   EXPECT_GT(totals.acknowledged_reports, kSeeds / 2);

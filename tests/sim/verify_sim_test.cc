@@ -12,6 +12,7 @@
 #include "bench/sim/sim_server.h"
 #include "tests/sim/checked_adversary.h"
 #include "tests/sim/fault_injector.h"
+#include "tests/sim/toy_draft.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {
@@ -25,6 +26,7 @@ struct SimulatedRun {
       : simulation(seed),
         random(simulation.random()),
         model(static_cast<std::int32_t>(random.between(2, 12))),
+        draft(model, 0.5f * static_cast<float>(random.below(5)), random.between(10, 80)),
         exits(model),
         has_exits(random.chance(0.7)),
         server(simulation, model, server_options(),
@@ -54,6 +56,9 @@ struct SimulatedRun {
     if (has_exits) options.exits = &exits;
     options.report_queue = random.chance(0.5) ? ReportQueue::kPriority : ReportQueue::kFifo;
     options.exit_score = random.chance(0.5) ? ExitScore::kCalibrated : ExitScore::kMaxSoftmax;
+    options.draft_source = static_cast<ServerDraftSource>(random.below(4));
+    if (options.draft_source >= ServerDraftSource::kModel) options.draft_model = &draft;
+    if (random.chance(0.3)) options.draft_kv_bytes = random.between(1, 100);
     options.idle_timeout = std::chrono::hours(1);  // so that a deadlock is not healed by it
     return options;
   }
@@ -77,6 +82,7 @@ struct SimulatedRun {
     open.policy.pass_policy = random.chance(0.4) ? PassPolicy::kEager : PassPolicy::kOnRequest;
     open.policy.patience = random.between(Duration{0}, from_ms(20));
     open.policy.wants_exits = random.chance(0.7);
+    open.accepts_server_nodes = random.chance(0.7);
     plan.guess_right = 0.25 * static_cast<double>(random.between(0, 4));
     plan.guesses = random.chance(0.8);
     plan.think = random.chance(0.7) ? from_ms(15) : from_ms(300);
@@ -124,6 +130,7 @@ struct SimulatedRun {
   Simulation simulation;
   SeededRandom& random;
   ToyModel model;
+  ToyDraft draft;
   ToyExits exits;
   bool has_exits;
   bool bounded_memory = false;
@@ -143,12 +150,15 @@ TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
   }
   int reports = 0;
   std::uint64_t shared = 0;  // passes, as sessions count them, that another session had too
-  std::uint64_t preempted = 0, cached = 0;
+  std::uint64_t preempted = 0, cached = 0, server_tokens = 0;
   FaultCounts faults;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     SimulatedRun run(seed);
     ASSERT_EQ(run.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
-    for (const auto& edge : run.edges) reports += edge->reports();
+    for (const auto& edge : run.edges) {
+      reports += edge->reports();
+      server_tokens += edge->server_tokens();
+    }
     faults += run.faults.counts();
     const SchedulerStats stats = run.server.scheduler().stats();
     shared += stats.passes - stats.device_passes;
@@ -160,6 +170,7 @@ TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
   EXPECT_GT(shared, kSeeds) << "everybody rides alone";
   EXPECT_GT(preempted, kSeeds / 60);
   EXPECT_GT(cached, kSeeds * 10);
+  EXPECT_GT(server_tokens, 4 * kSeeds) << "the server's drafts are of no use";
   EXPECT_GT(faults.failed_passes, kSeeds / 20);
   EXPECT_GT(faults.drains, kSeeds / 20);
   EXPECT_GT(faults.restarts, kSeeds / 20);

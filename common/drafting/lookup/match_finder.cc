@@ -17,9 +17,11 @@ constexpr std::size_t kMaxBuckets = 1 << 18;
 
 }  // namespace
 
-MatchFinder::MatchFinder(std::size_t max_tokens)
+MatchFinder::MatchFinder(std::size_t max_tokens, std::size_t shortest)
     : max_tokens_(max_tokens),
+      finds_single_(shortest == 1),
       latest_(std::clamp(std::bit_ceil(max_tokens), kMinBuckets, kMaxBuckets), kNowhere) {
+  OUTRIDER_CHECK(shortest == 1 || shortest == 2);
   OUTRIDER_CHECK(max_tokens >= 2 && max_tokens < (std::size_t{1} << 31));
 }
 
@@ -41,9 +43,11 @@ void MatchFinder::append(TokenId token) {
 void MatchFinder::link(std::size_t place) {
   const TokenId token = tokens_[place];
   if (token == kBorder) return;
-  const auto at = static_cast<std::size_t>(token);
-  if (at >= single_.size()) single_.resize(at + 1, kNowhere);
-  single_[at] = static_cast<std::int32_t>(place);
+  if (finds_single_) {
+    const auto at = static_cast<std::size_t>(token);
+    if (at >= single_.size()) single_.resize(at + 1, kNowhere);
+    single_[at] = static_cast<std::int32_t>(place);
+  }
   if (place == 0 || tokens_[place - 1] == kBorder) return;
   std::int32_t& latest = latest_[bucket_of(tokens_[place - 1], token)];
   earlier_[place] = latest;

@@ -29,7 +29,8 @@ class MatchFinder final {
   static constexpr std::size_t kMaxLength = 32;
 
   // max_tokens: of all texts; when there are more, the older half is forgotten. At least 2.
-  explicit MatchFinder(std::size_t max_tokens);
+  // shortest: a match of fewer tokens is none, 1 or 2. With 2 there is no table by token.
+  explicit MatchFinder(std::size_t max_tokens, std::size_t shortest = 1);
 
   // token: not negative.
   void append(TokenId token);
@@ -56,6 +57,7 @@ class MatchFinder final {
   std::size_t bucket_of(TokenId before, TokenId last) const;
 
   const std::size_t max_tokens_;
+  const bool finds_single_;
   std::vector<TokenId> tokens_;        // of all texts; kBorder between them
   std::vector<std::int32_t> latest_;   // by hash of two tokens: the latest place of the second
   std::vector<std::int32_t> earlier_;  // by place: the one before with the same hash

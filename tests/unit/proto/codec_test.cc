@@ -40,6 +40,7 @@ Open example_open() {
   open.replaced_session = "s-9";
   open.template_hash = std::string(64, 'c');
   open.ignore_target_stops = true;
+  open.accepts_server_nodes = true;
   return open;
 }
 
@@ -60,6 +61,7 @@ TEST(Codec, OpenKeepsEveryField) {
   EXPECT_EQ(open.replaced_session, sent.replaced_session);
   EXPECT_EQ(open.template_hash, sent.template_hash);
   EXPECT_TRUE(open.ignore_target_stops);
+  EXPECT_TRUE(open.accepts_server_nodes);
 }
 
 // Older edges send the same bytes.
@@ -227,7 +229,7 @@ TEST(Codec, PassesKeepEveryField) {
   EXPECT_EQ(started.left_out, (std::vector<NodeId>{12, 13}));
 
   const Verdict verdict =
-      through_the_wire_down(Verdict{3, 40, {9, 8, 7}, 6, {1ms, 2ms, 3ms, Load::kBusy}, 4ms, 17});
+      through_the_wire_down(Verdict{3, 40, {9, 8, 7}, 6, {1ms, 2ms, 3ms, Load::kBusy}, 4ms, 17, 5});
   EXPECT_EQ(verdict.pass, 3u);
   EXPECT_EQ(verdict.position, 40);
   EXPECT_EQ(verdict.tokens, (std::vector<TokenId>{9, 8, 7}));
@@ -238,6 +240,7 @@ TEST(Codec, PassesKeepEveryField) {
   EXPECT_EQ(verdict.timings.load, Load::kBusy);
   EXPECT_EQ(verdict.pass_limit, 4ms);
   EXPECT_EQ(verdict.batch_rows, 17u);
+  EXPECT_EQ(verdict.server_nodes, 5u);
 
   const ExitReport report = through_the_wire_down(ExitReport{3, 1, 15, 99, 200, 4});
   EXPECT_EQ(report.pass, 3u);

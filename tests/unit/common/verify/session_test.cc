@@ -368,5 +368,69 @@ TEST_F(SessionTest, WhoBoastsIsSoonBelievedNoMore) {
   EXPECT_LT(session_->chances({}).at(0), 0.3f);
 }
 
+// --- nodes of the verifier's own -----------------------------------------------------------------
+
+class OwnNodesTest : public SessionTest {
+ protected:
+  OwnNodesTest() {
+    target_.draft_source = ServerDraftSource::kLookup;
+    open_.accepts_server_nodes = true;
+    open_.prefix = {1, 2, 3, 4, 5, 9, 1, 2};
+  }
+};
+
+TEST_F(OwnNodesTest, AreWalkedAndMarkedInTheVerdict) {
+  begin_after_prefill(3);
+  grow({});
+  session_->look_up(0.01);
+  const PassPlan plan = run({4, 5, 7});
+  ASSERT_GE(plan.nodes.size(), 2u);
+  EXPECT_EQ(plan.nodes[0].token, 4);
+  EXPECT_EQ(plan.nodes[0].id, 0u);
+  EXPECT_THAT(started_->left_out, IsEmpty());
+  const auto verdict = take<Verdict>();
+  EXPECT_THAT(verdict->tokens, ElementsAre(4, 5, 7));
+  EXPECT_EQ(verdict->server_nodes, 3u);
+  EXPECT_FALSE(session_->book().drafts()) << "the edge has drafted none";
+  EXPECT_EQ(session_->book().record(session_->usage(), now()).draft.own_accepted, 2u);
+}
+
+TEST_F(OwnNodesTest, OnlyTheirsAreMarked) {
+  begin_after_prefill(3);
+  grow({{4, 0, 255}});
+  session_->look_up(0.01);
+  run({4, 5, 7});
+  EXPECT_EQ(take<Verdict>()->server_nodes, 2u);
+}
+
+TEST_F(OwnNodesTest, StartNoPass) {
+  begin_after_prefill(3);
+  session_->look_up(0.01);
+  acknowledge();
+  EXPECT_FALSE(runnable());
+  EXPECT_GT(session_->tree().size(), 0u);
+  grow({});
+  EXPECT_TRUE(runnable());
+}
+
+TEST_F(OwnNodesTest, AreNotCountedAgainstTheEdgesLimit) {
+  open_.policy.row_limit = 1;
+  begin_after_prefill(3);
+  grow({{7, 0, 255}, {8, 0, 255}});
+  session_->look_up(0.01);
+  const PassPlan plan = run({1});
+  EXPECT_EQ(started_->left_out.size(), 1u);
+  EXPECT_GE(plan.nodes.size(), 3u);
+}
+
+TEST_F(OwnNodesTest, NobodyGetsThemWhoDoesNotAcceptThem) {
+  open_.accepts_server_nodes = false;
+  begin_after_prefill(3);
+  EXPECT_FALSE(opened_->server_drafts);
+  grow({});
+  session_->look_up(0.01);
+  EXPECT_THAT(run({4}).nodes, IsEmpty());
+}
+
 }  // namespace
 }  // namespace outrider

@@ -281,6 +281,36 @@ TEST(Refusals, AServerThatDrainsFinishesTheAnswer) {
   EXPECT_TRUE(edge.said("shutting down"));
 }
 
+// --- a server that drafts too --------------------------------------------------------------------
+
+TEST(ServerNodes, AVerdictMayWalkAlongNodesThatTheEdgeNeverSent) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  EXPECT_TRUE(edge.sent<Open>().at(0).accepts_server_nodes);
+  edge.opened();
+  edge.pass({4});
+  edge.from_verifier(Started{.pass = 1, .position = 4});
+  edge.from_verifier(
+      Verdict{.pass = 1, .position = 4, .tokens = {5, 6, 7}, .rows = 9, .server_nodes = 3});
+  EXPECT_EQ(edge.shown, "efgh");
+  EXPECT_EQ(edge.session->stats().num_server_tokens, 2u);
+  EXPECT_EQ(edge.session->stats().num_accepted_tokens, 0u) << "the edge drafted none";
+}
+
+TEST(ServerNodes, AnEdgeThatAcceptsNoneRefusesThem) {
+  SessionHarness edge(Strategy::kAr);
+  edge.options.accepts_server_nodes = false;
+  edge.start();
+  EXPECT_FALSE(edge.sent<Open>().at(0).accepts_server_nodes);
+  edge.opened();
+  edge.pass({4});
+  edge.from_verifier(Started{.pass = 1, .position = 4});
+  edge.from_verifier(
+      Verdict{.pass = 1, .position = 4, .tokens = {5, 6}, .rows = 9, .server_nodes = 1});
+  ASSERT_TRUE(edge.finish);
+  EXPECT_THAT(edge.finish->status.message(), HasSubstr("verdict.server_nodes with bit 0"));
+}
+
 // --- a verifier that breaks the protocol --------------------------------------------------------
 
 struct Garbled {
@@ -355,6 +385,20 @@ INSTANTIATE_TEST_SUITE_P(
             "NotWalked",
             [](Verdict& v) {
               v.tokens = {11, 11, 11, 11};
+            },
+            "expected a node of pass 1 at position"),
+        verdict_with(
+            "ServerNodesBehindTheWalk",
+            [](Verdict& v) {
+              v.tokens = {11, 11};
+              v.server_nodes = 3;
+            },
+            "verdict.server_nodes with bit 1, expected at most 1 bits"),
+        verdict_with(
+            "OneOfTheWalkIsNobodys",
+            [](Verdict& v) {
+              v.tokens = {11, 11, 11, 11};
+              v.server_nodes = 5;
             },
             "expected a node of pass 1 at position"),
         started_with("StartedPass", {.pass = 2, .position = 4}, "started.pass 2, expected 1"),

@@ -11,6 +11,7 @@
 #include "bench/load/http_client.h"
 #include "cloud_server/admission/token_file.h"
 #include "common/base/posix.h"
+#include "common/cli/quantities.h"
 #include "common/credentials/private_file.h"
 
 namespace outrider {
@@ -41,6 +42,38 @@ Status check_addresses(const TargetFlags& flags, const LoadShape& shape) {
 }
 
 }  // namespace
+
+void add_target_flags(CLI::App& command, TargetFlags& target) {
+  command.add_option("--model", target.model,
+                     "Target of the server that is started, and whose tokenizer edges have");
+  command.add_option("--dtype", target.dtype,
+                     "How the target computes: auto, f32, bf16, int8, int4");
+  command
+      .add_option("--threads", target.threads,
+                  "Threads of the server that is started; 0: all cores")
+      ->check(CLI::Range(0, 1024));
+  command
+      .add_option(
+          "--tenants", target.tenants,
+          "Of the server that is started; clients are theirs in turn; 0: it asks for no keys")
+      ->check(CLI::Range(0, 1024));
+  command.add_option("--server-draft-model", target.draft_model,
+                     "Draft model beside the target of the server that is started");
+  command.add_option("--server-draft-source", target.draft_source,
+                     "What that server drafts by: its own default, model, lookup, both, none");
+  add_parsed(
+      command, "--server", "HOST:PORT of a running outrider-server, for edges",
+      [](const std::string& text) { return parse_address(text); },
+      [&target](const Address& address) { target.server = address; });
+  add_parsed(command, "--url", "http://HOST:PORT of a running server with OpenAI's routes",
+             parse_http_url, [&target](const Address& address) { target.openai = address; });
+  add_parsed(command, "--metrics-url", "http://HOST:PORT of the running outrider-server's /metrics",
+             parse_http_url, [&target](const Address& address) { target.metrics = address; });
+  command.add_option(
+      "--keys", target.key_file,
+      "File of the running server's keys, a tenant's name and its key a line; clients "
+      "take them in turn");
+}
 
 Result<TenantKeys> parse_keys(const std::string& text, const std::string& file) {
   TenantKeys keys;
@@ -120,6 +153,10 @@ Status LoadTarget::start(const TargetFlags& flags, const LoadShape& shape) {
                                         "0",
                                         "--log-level",
                                         "warning"};
+  for (const auto& [flag, value] : {std::pair("--draft-model", &flags.draft_model),
+                                    std::pair("--draft-source", &flags.draft_source)}) {
+    if (!value->empty()) arguments.insert(arguments.end(), {flag, *value});
+  }
   if (!flags.shares_prefixes) arguments.emplace_back("--no-enable-prefix-caching");
   std::size_t tenants = flags.tenants;
   if (has_greedy_) tenants = (tenants > 0 ? tenants : shape.clients()) + 1;

@@ -4,6 +4,7 @@
 // Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <CLI/App.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,8 @@ struct TargetFlags {
   std::string model = "models/demo-target";
   std::string dtype = "auto";
   int threads = 0;                 // 0: all cores
+  std::string draft_model = {};    // beside the target; empty: none
+  std::string draft_source = {};   // as outrider-server's flag; empty: its default
   std::optional<Address> server;   // of a running outrider-server's gRPC; nothing: start one
   std::optional<Address> openai;   // of a running server's OpenAI routes
   std::optional<Address> metrics;  // of a running outrider-server's /metrics
@@ -33,6 +36,8 @@ struct TargetFlags {
 
   bool starts_server() const { return !server && !openai; }
 };
+
+void add_target_flags(CLI::App& command, TargetFlags& target);
 
 // A line for each key: the tenant's name, a blank, the key. INVALID_ARGUMENT names the line.
 using TenantKeys = std::vector<std::pair<std::string, std::string>>;

@@ -293,6 +293,50 @@ class Ends(unittest.TestCase):
                 connection.close()
 
 
+class DraftsOfTheServer(unittest.TestCase):
+    """Clients without a draft get the same text from a server that drafts itself, in fewer passes."""
+    ASKED = [{'prompt': 'In view: red box at 1.0 m, blue box at 2.0 m. Say it again: ' * 4, 'max_tokens': 60, 'seed': 3,
+              'temperature': temperature} for temperature in (0, 0.7)]
+
+    def answers(self, *flags):
+        with Server('--http-port', 0, '--metrics-port', 0, *flags) as server:
+            client = Client(server)
+            texts = []
+            for asked in self.ASKED:
+                code, answer = client.ask('POST', '/v1/completions', asked)
+                self.assertEqual(code, 200, answer)
+                texts.append(answer['choices'][0]['text'])
+            return (texts, *(server.metric(name) for name in ('server_draft_tokens_accepted_total', 'device_passes_total')))
+
+    def test_by_look_up_and_by_a_model(self):
+        plain, none, passes = self.answers('--draft-source', 'none')
+        self.assertEqual(none, 0)
+        for flags in ((), ('--draft-model', DRAFT), ('--draft-model', DRAFT, '--draft-source', 'model')):
+            texts, accepted, fewer = self.answers(*flags)
+            self.assertEqual(texts, plain, flags)
+            self.assertGreater(accepted, 0, flags)
+            self.assertLess(fewer, passes, flags)
+
+    def test_an_edge_says_whether_they_are_welcome(self):
+        with Server('--draft-model', DRAFT) as server:
+            ask = ('run', '--server', server.address, '-p', PROMPT, '-n', '40', '--json', '--temp', '0')
+            both = edge(*ask, '--model', DRAFT).json
+            alone = edge(*ask, '--model', DRAFT, '--draft-at', 'edge').json
+            without = edge(*ask, '--tokenizer', DRAFT, '--draft-at', 'server').json
+        self.assertEqual(both['ids'], alone['ids'])
+        self.assertEqual(both['ids'], without['ids'])
+        self.assertEqual(alone['spec_decode_num_server_tokens'], 0)
+        self.assertGreater(without['spec_decode_num_server_tokens'], 0)
+        self.assertEqual(without['spec_decode_num_draft_tokens'], 0)
+
+    def test_what_contradicts_itself_is_refused(self):
+        for flags, words in ((('--draft-source', 'model'), '--draft-model'),
+                             (('--draft-model', DRAFT, '--draft-source', 'lookup'), 'leave one of them out'),
+                             (('--draft-model', DRAFT.parent / 'none'), 'none')):
+            with self.assertRaisesRegex(RuntimeError, words):
+                Server(*flags)
+
+
 class KernelsOfTheGpu(unittest.TestCase):
     def test_by_fibers_they_give_the_cpus_text(self):
         """With drafted rows, exits and a temperature; --device host-cuda is slow, so answers are short."""

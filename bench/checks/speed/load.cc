@@ -47,27 +47,36 @@ struct LoadFlags {
   std::string prompts = kPromptSets;
   std::vector<Slo> slos;
   bool compare_one = false;
+  bool compare_plain = false;
   std::optional<Address> against;
   std::optional<int> rounds;
   std::optional<double> at_least;
   std::optional<double> idle_at_most;
   std::string out;
 
-  bool compares() const { return compare_one || against || shape.greedy_sessions > 0; }
+  bool compares() const {
+    return compare_one || compare_plain || against || shape.greedy_sessions > 0;
+  }
 };
 
 Status check_options(const LoadFlags& options) {
   OUTRIDER_RETURN_IF_ERROR(check_load(options.shape));
-  const int comparisons = (options.compare_one ? 1 : 0) + (options.against ? 1 : 0) +
-                          (options.shape.greedy_sessions > 0 ? 1 : 0);
+  const int comparisons = (options.compare_one ? 1 : 0) + (options.compare_plain ? 1 : 0) +
+                          (options.against ? 1 : 0) + (options.shape.greedy_sessions > 0 ? 1 : 0);
   if (comparisons > 1) {
     return invalid_argument(
-        "--compare-one, --against-url and --greedy-sessions are three comparisons. Remedy: one of "
-        "them a run");
+        "--compare-one, --compare-plain, --against-url and --greedy-sessions are comparisons. "
+        "Remedy: one of them a run");
   }
-  if (options.against && options.shape.edges > 0) {
+  if (options.compare_plain && !options.target.starts_server()) {
     return invalid_argument(
-        "--against-url names an OpenAI server, to which no edge can go. Remedy: --openai-clients");
+        "--compare-plain starts two servers, and --server or --url names a running one. Remedy: "
+        "--against-url for the other one");
+  }
+  if ((options.against || options.compare_plain) && options.shape.edges > 0) {
+    return invalid_argument(
+        "--against-url and --compare-plain are of OpenAI servers, to which no edge goes. Remedy: "
+        "--openai-clients");
   }
   if (options.compare_one && options.shape.is_open_loop()) {
     return invalid_argument(
@@ -88,6 +97,7 @@ struct LoadStage {
   std::optional<Tokenizer> tokenizer;  // if there are edges
   std::vector<LoadPrompt> prompts;
   std::unique_ptr<LoadTarget> target;
+  std::unique_ptr<LoadTarget> plain;  // the same, but that it does not draft
   std::vector<std::unique_ptr<LoadClient>> clients;
   std::vector<LoadSeat> seats;    // the clients of the flags
   std::vector<LoadSeat> greedy;   // those of the greedy tenant
@@ -179,6 +189,14 @@ Result<std::unique_ptr<LoadStage>> set_up(const LoadFlags& options) {
   if (options.against) {
     OUTRIDER_RETURN_IF_ERROR(add_openai_clients(options, *options.against, *stage, stage->against));
   }
+  if (options.compare_plain) {
+    TargetFlags plain = options.target;
+    plain.draft_model.clear();
+    plain.draft_source = "none";
+    OUTRIDER_ASSIGN_OR_RETURN(stage->plain, LoadTarget::open(plain, options.shape));
+    OUTRIDER_RETURN_IF_ERROR(
+        add_openai_clients(options, stage->plain->openai(), *stage, stage->against));
+  }
   OUTRIDER_RETURN_IF_ERROR(stage->target->counters().status());
   OUTRIDER_RETURN_IF_ERROR(warm_up(options, *stage));
   return stage;
@@ -214,8 +232,8 @@ std::vector<Phase> phases_of(const LoadFlags& options, const LoadStage& stage) {
     const std::size_t clients = options.shape.clients();
     one.shape.num_prompts = (options.shape.num_prompts + clients - 1) / clients;
     phases.push_back(std::move(one));
-  } else if (options.against) {
-    phases.push_back({.name = options.against->to_string(),
+  } else if (options.against || options.compare_plain) {
+    phases.push_back({.name = options.against ? options.against->to_string() : "without drafts",
                       .shape = options.shape,
                       .seats = stage.against,
                       .counts_server = false});
@@ -372,34 +390,6 @@ Result<CheckOutcome> run_load_check(LoadFlags options) {
 
 // --- flags --------------------------------------------------------------------------------------
 
-void add_target_flags(CLI::App& command, TargetFlags& target) {
-  command.add_option("--model", target.model,
-                     "Target of the server that is started, and whose tokenizer edges have");
-  command.add_option("--dtype", target.dtype,
-                     "How the target computes: auto, f32, bf16, int8, int4");
-  command
-      .add_option("--threads", target.threads,
-                  "Threads of the server that is started; 0: all cores")
-      ->check(CLI::Range(0, 1024));
-  command
-      .add_option(
-          "--tenants", target.tenants,
-          "Of the server that is started; clients are theirs in turn; 0: it asks for no keys")
-      ->check(CLI::Range(0, 1024));
-  add_parsed(
-      command, "--server", "HOST:PORT of a running outrider-server, for edges",
-      [](const std::string& text) { return parse_address(text); },
-      [&target](const Address& address) { target.server = address; });
-  add_parsed(command, "--url", "http://HOST:PORT of a running server with OpenAI's routes",
-             parse_http_url, [&target](const Address& address) { target.openai = address; });
-  add_parsed(command, "--metrics-url", "http://HOST:PORT of the running outrider-server's /metrics",
-             parse_http_url, [&target](const Address& address) { target.metrics = address; });
-  command.add_option(
-      "--keys", target.key_file,
-      "File of the running server's keys, a tenant's name and its key a line; clients "
-      "take them in turn");
-}
-
 void add_load_flags(CLI::App& command, LoadShape& shape, std::optional<std::size_t>& num_prompts) {
   command.add_option("--edges", shape.edges, "Clients over gRPC, each with its own draft")
       ->check(CLI::Range(0, 512));
@@ -458,6 +448,8 @@ void add_judging_flags(CLI::App& command, LoadFlags& options) {
       ->check(CLI::Validator(
           [](const std::string& text) { return parse_slo(text).status().message(); }, "", ""));
   command.add_flag("--compare-one", options.compare_one, "Compare with one client alone");
+  command.add_flag("--compare-plain", options.compare_plain,
+                   "Compare with the same server without drafts of its own");
   add_parsed(command, "--against-url", "Compare with another OpenAI server, http://HOST:PORT",
              parse_http_url, [&options](const Address& address) { options.against = address; });
   command

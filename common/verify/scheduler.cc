@@ -69,7 +69,9 @@ bool Scheduler::step(const Clock& clock, const std::function<void()>& on_started
 void Scheduler::draft(const Clock& clock) {
   OUTRIDER_CHECK(!turn_);
   if (!model_draft_) return;
+  const TimePoint begin = clock.now();
   const Status status = sessions_.draft(*model_draft_, clock);
+  drafted_ += clock.now() - begin;
   if (status.ok()) return;
   // Nothing is lost but time: the target goes on without it.
   model_draft_.reset();
@@ -184,12 +186,14 @@ void Scheduler::finish_rider(const Rider& rider, TurnCost& cost, TimePoint now) 
   sessions_.finished_pass(at, plan.decides, now);
 }
 
-// The device stood still since its last turn, but no longer than one of the riders has waited.
+// The device stood still since its last turn, but for what it drafted, and no longer than one of the
+// riders has waited.
 void Scheduler::count_idle(std::span<const Rider> riders, TimePoint now) {
+  const Duration drafted = std::exchange(drafted_, Duration{0});
   if (last_end_ == TimePoint{}) return;
   Duration waited{0};
   for (const Rider& rider : riders) waited = std::max(waited, rider.plan.queued);
-  idle_ += std::min(waited, now - last_end_);
+  idle_ += std::max(std::min(waited, now - last_end_) - drafted, Duration{0});
 }
 
 // How long an edge may have to wait for a verdict: the longest pass, and the turns of the others.

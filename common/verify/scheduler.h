@@ -119,6 +119,7 @@ class Scheduler final {
   std::uint64_t rows_ = 0;
   Duration compute_{0};
   Duration idle_{0};
+  Duration drafted_{0};  // since the last turn
   TimePoint last_end_{};  // of a turn; no time has passed before the first
   PassCostBook costs_;
 };

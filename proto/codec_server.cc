@@ -139,6 +139,7 @@ struct ServerBodyEncoder {
     wire.set_next_token(static_cast<std::uint32_t>(report.next_token));
     wire.set_confidence(report.confidence);
     wire.set_seq(report.seq);
+    from_int32s(report.path, *wire.mutable_path());
   }
 
   void operator()(const Usage& usage) const {
@@ -279,7 +280,12 @@ Result<ServerMessage> decode(const v1::ExitReport& in) {
   OUTRIDER_ASSIGN_OR_RETURN(report.confidence,
                             to_confidence("exit_report.confidence", in.confidence()));
   report.seq = in.seq();
-  return ServerMessage(report);
+  if (static_cast<std::size_t>(in.path_size()) > kMaxReportPath) {
+    return invalid_argument("exit_report.path has " + std::to_string(in.path_size()) +
+                            " tokens, at most " + std::to_string(kMaxReportPath));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(report.path, to_int32s("exit_report.path", in.path()));
+  return ServerMessage(std::move(report));
 }
 
 Result<FinishReason> decode(v1::FinishReason reason) {

@@ -21,13 +21,13 @@ constexpr int kSsdWorkers = 16;               // rows of one draft step: all out
 struct Contender {
   std::string_view name;
   std::string_view strategy;
-  enum class Kind { kPlain, kBest, kCloud, kAlone, kAblation } kind = Kind::kPlain;
+  enum class Kind { kPlain, kBest, kCloud, kAlone, kServer, kAblation } kind = Kind::kPlain;
   bool exits = true;    // ablations
   bool fan_out = true;  // ablations
 };
 using Kind = Contender::Kind;
 
-constexpr std::array<Contender, 16> kContenders = {
+constexpr std::array<Contender, 18> kContenders = {
     {{"ar", "ar"},
      {"sd", "sd"},
      {"fsd", "fsd"},
@@ -41,6 +41,8 @@ constexpr std::array<Contender, 16> kContenders = {
      {"ssd-best", "ssd", Kind::kBest},
      {"sd-cloud", "sd", Kind::kCloud},
      {"edge-only", "ar", Kind::kAlone},
+     {"ar-server", "ar", Kind::kServer},
+     {"mirror-server", "mirror", Kind::kServer},
      {"mirror-plain", "mirror", Kind::kAblation, false, false},
      {"mirror-exits", "mirror", Kind::kAblation, true, false},
      {"mirror-fanout", "mirror", Kind::kAblation, false, true}}};
@@ -63,6 +65,9 @@ GridVariant base_variant(const Contender& contender) {
       break;
     case Kind::kAlone:
       variant.place = DraftPlace::kAlone;
+      break;
+    case Kind::kServer:
+      variant.server_drafts = true;
       break;
     case Kind::kAblation:
       variant.without_exits = !contender.exits;
@@ -137,7 +142,8 @@ Result<std::vector<GridVariant>> contenders(const std::vector<std::string>& name
   for (const std::string& name : names) {
     if (name == "all") {
       for (const Contender& contender : kContenders) {
-        if (contender.kind != Kind::kAblation) OUTRIDER_RETURN_IF_ERROR(add(contender));
+        if (contender.kind == Kind::kAblation || contender.kind == Kind::kServer) continue;
+        OUTRIDER_RETURN_IF_ERROR(add(contender));
       }
       continue;
     }

@@ -23,6 +23,8 @@ namespace outrider {
 //                             the fastest fixed draft length of 2 to 8, setting by setting
 //   sd-cloud                  co-located: the draft runs beside the target, tokens come down
 //   edge-only                 the draft alone, without a server: another text
+//   ar-server mirror-server   the server drafts too, over the link: for an edge that does not, and
+//                             for one that does (docs/server-drafts.md)
 //   mirror-plain mirror-exits mirror-fanout   mirror without exits and second guesses, with one of
 //                             the two: what each adds
 

@@ -92,6 +92,8 @@ ServerWish server_for(const GridVariant& variant) {
   ServerWish wish{.flags = variant.server_flags,
                   .draft_alone = has_own_text(variant),
                   .without_exits = variant.without_exits};
+  // No answer of an edge's own way of drafting is helped by the server.
+  wish.flags.emplace_back("--draft-source=none");
   if (variant.server_queue) {
     wish.flags.push_back(std::string("--server-queue=") + name_of(*variant.server_queue));
   }

@@ -208,6 +208,10 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
   scheduling.exit_score = exit_score_of(variant);
   scheduling.pass_costs = costs_at(setting, cast.exits() != nullptr);
   if (variant.server_queue) scheduling.report_queue = *variant.server_queue;
+  if (variant.server_drafts) {
+    scheduling.draft_source = ServerDraftSource::kBoth;
+    scheduling.draft_model = &cast.draft();
+  }
   const VirtualDevices devices{
       .target = cast.target(),
       .scheduling = scheduling,
@@ -215,6 +219,7 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
       .exit_cost = setting.exit_cost,
       .draft = cast.draft(),
       .step = variant.place == DraftPlace::kCloud ? setting.cloud_step : setting.step,
+      .server_step = setting.cloud_step,
       .link = {.up = {},
                .down = {},
                .connect_trips = wire != nullptr ? setting.connect_trips() : 0,

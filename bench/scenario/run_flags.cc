@@ -235,8 +235,14 @@ Result<std::vector<GridSetting>> with_data_sets(const RunFlags& flags,
   return all;
 }
 
-Status check_variants(const std::vector<GridVariant>& variants, const std::string& server) {
+Status check_variants(const std::vector<GridVariant>& variants, const RunFlags& flags) {
+  const std::string& server = flags.grid.plan.server;
   for (const GridVariant& variant : variants) {
+    if (variant.server_drafts && flags.clock != RunClock::kVirtual) {
+      return invalid_argument("--strategy " + variant.name +
+                              ": a draft beside a real server has no emulated pace. Remedy: "
+                              "--clock virtual");
+    }
     const bool own_server = variant.place != DraftPlace::kEdge || variant.without_exits;
     if (server.empty() || !own_server) continue;
     return invalid_argument("--strategy " + variant.name + " needs a server of its own, not " +
@@ -277,7 +283,8 @@ void add_compared_flags(CLI::App& command, RunFlags& flags) {
           "--strategy", flags.strategies,
           "What is compared: ar, sd, fsd, mirror; other systems' strategies: specedge, ssd, "
           "picospec; sd-best, fsd-best: the best fixed γ of 2 to 8; sd-cloud: draft beside "
-          "the target; edge-only: the draft alone; or all; mirror-plain, mirror-exits, "
+          "the target; edge-only: the draft alone; or all; ar-server, mirror-server: the server "
+          "drafts too; mirror-plain, mirror-exits, "
           "mirror-fanout: mirror without both, or with one")
       ->delimiter(',')
       ->group(kGridGroup);
@@ -373,7 +380,7 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
                             parse_values(flags.temperatures, "--temp", {0, 100}));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<GridVariant> variants,
                             contenders(flags.strategies, gammas));
-  OUTRIDER_RETURN_IF_ERROR(check_variants(variants, flags.grid.plan.server));
+  OUTRIDER_RETURN_IF_ERROR(check_variants(variants, flags));
   OUTRIDER_RETURN_IF_ERROR(check_synthetic(flags, temperatures));
   OUTRIDER_ASSIGN_OR_RETURN(GridExperiment base, make_experiment(grid, std::move(variants)));
   GridExperiment run{.plan = base.plan, .paces = {}, .exit_cost = base.exit_cost};

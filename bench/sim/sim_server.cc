@@ -83,13 +83,21 @@ void DeferredModel::show(std::size_t index) const {
 }
 
 SimServer::SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options,
-                     PassTime takes, double exit_cost)
+                     PassTime takes, double exit_cost, CountedDraft::StepTime draft_takes)
     : simulation_(simulation),
       device_(model),
-      options_(options),
+      options_(with_counted(options, std::move(draft_takes))),
       takes_(std::move(takes)),
       exit_cost_(exit_cost),
-      scheduler_(std::make_unique<Scheduler>(device_, options)) {}
+      scheduler_(std::make_unique<Scheduler>(device_, options_)) {}
+
+SchedulerOptions SimServer::with_counted(SchedulerOptions options, CountedDraft::StepTime takes) {
+  if (options.draft_model == nullptr) return options;
+  if (!takes) takes = [](std::size_t) { return Duration{0}; };
+  draft_.emplace(*options.draft_model, simulation_.clock(), std::move(takes));
+  options.draft_model = &*draft_;
+  return options;
+}
 
 StreamId SimServer::connect(VerifyEngine::EventSink sink, StreamOwner owner) {
   const StreamId stream = next_stream_++;
@@ -164,11 +172,23 @@ void SimServer::apply(const std::function<void()>& input) {
 
 void SimServer::go_on() {
   scheduler_->tick(simulation_.now());
-  scheduler_->draft(simulation_.clock());
+  if (!draft_) return begin_turn();
+  scheduler_->draft(*draft_);
+  const Duration drafted = draft_->take_counted();
+  if (drafted == Duration{0}) return begin_turn();
+  busy_ = true;
+  at(drafted, [this] { begin_turn(); });
+}
+
+void SimServer::begin_turn() {
   busy_ = scheduler_->start(simulation_.now());
   deliver();
   const std::uint64_t timer = ++timer_;
   if (busy_) return start_turn();
+  if (!waiting_.empty()) {  // inputs came while it drafted
+    for (const auto& input : std::exchange(waiting_, {})) input();
+    return go_on();
+  }
   const auto wake = scheduler_->wake_at();
   if (!wake) return;
   at(std::max(*wake - simulation_.now(), Duration{0}), [this, timer] {

@@ -1,8 +1,8 @@
 // The verifying engine in a simulation: the real scheduler, sessions, exits and report channels,
 // with events instead of threads. It has the interface of VerifyEngine.
 //
-// A pass is computed when it starts, and takes the emulated device's time: each exit of layer l of
-// L reports at l/L of it, and the verdict comes at its end.
+// A pass is computed when it starts, as a draft before it, and takes the emulated device's time:
+// each exit of layer l of L reports at l/L of it, and the verdict comes at its end.
 //
 // Thread rule: one thread. Ownership: simulation, model and exits outlive it.
 // SPDX-License-Identifier: Apache-2.0
@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bench/sim/simulation.h"
@@ -82,14 +83,44 @@ class DeferredModel final : public Model {
   std::vector<Kept> kept_;
 };
 
+// The draft model beside the target: its steps run at once, and are counted in simulated time.
+class CountedDraft final : public Model, public Clock {
+ public:
+  using StepTime = std::function<Duration(std::size_t rows)>;
+
+  CountedDraft(Model& model, const Clock& clock, StepTime takes)
+      : model_(model), clock_(clock), takes_(std::move(takes)) {}
+
+  const ModelInfo& info() const override { return model_.info(); }
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_.new_pages(count);
+  }
+  Status forward(std::span<const Row> rows, PassOutput& out) override {
+    counted_ += takes_(rows.size());
+    return model_.forward(rows, out);
+  }
+
+  // The simulation's time, later by what is counted.
+  TimePoint now() const override { return clock_.now() + counted_; }
+  void sleep_until(TimePoint) override { OUTRIDER_CHECK(false); }
+  Duration take_counted() { return std::exchange(counted_, Duration{0}); }
+
+ private:
+  Model& model_;
+  const Clock& clock_;
+  const StepTime takes_;
+  Duration counted_{0};
+};
+
 class SimServer final {
  public:
   // The duration of a pass that starts now.
   using PassTime = std::function<Duration(const PassRowCounts& rows)>;
 
-  // exit_cost: how many times as long a pass with exits takes.
+  // exit_cost: how many times as long a pass with exits takes. draft_takes: of a step of the
+  // options' draft model, by rows; empty: no time.
   SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options, PassTime takes,
-            double exit_cost = 1);
+            double exit_cost = 1, CountedDraft::StepTime draft_takes = {});
 
   StreamId connect(VerifyEngine::EventSink sink, StreamOwner owner = {});
   void post(StreamId stream, EdgeMessage message);
@@ -120,8 +151,10 @@ class SimServer final {
     std::shared_ptr<ExitReportChannel> reports;
   };
 
+  SchedulerOptions with_counted(SchedulerOptions options, CountedDraft::StepTime takes);
   void apply(const std::function<void()>& input);  // now, or when the device is done
   void go_on();
+  void begin_turn();
   void start_turn();
   // Of the pass that was just computed. scored_before: rows that the pruner had already scored.
   PassRowCounts row_counts(std::uint64_t scored_before) const;
@@ -133,6 +166,7 @@ class SimServer final {
 
   Simulation& simulation_;
   DeferredModel device_;
+  std::optional<CountedDraft> draft_;  // if there is one
   const SchedulerOptions options_;
   const PassTime takes_;
   const double exit_cost_;

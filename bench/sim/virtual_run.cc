@@ -102,7 +102,7 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
     };
   }
   SimServer server(simulation, devices.target, devices.scheduling, std::move(pass),
-                   devices.exit_cost);
+                   devices.exit_cost, by_rows(devices.server_step));
   SimLink link(simulation, server, devices.link);
   setup.step_takes = by_rows(devices.step);
   NoText text;

@@ -75,7 +75,8 @@ struct VirtualDevices {
   PaceCurve pass;               // of the target, by rows
   double exit_cost = 1;         // how many times as long a pass with exits takes
   Model& draft;
-  PaceCurve step;  // of the draft, by rows
+  PaceCurve step;              // of the draft, by rows
+  PaceCurve server_step = {};  // of the draft beside the target, if `scheduling` names one
   SimLink::Options link;
   FlashDevice* flash = nullptr;  // instead of `pass`: target and draft share this device
 };

@@ -44,14 +44,19 @@ void HypothesisTree::add_guesses(NodeIndex parent, const std::vector<Guess>& gue
 
 void HypothesisTree::advise(const ExitAdvice& advice) {
   if (advice_.size() >= kMaxAdvice) return;
-  const bool is_new = tree_.child(advice.leaf, advice.token) == kNoNode;
-  const NodeIndex node = add(advice.leaf, advice.token);
-  if (is_new) note(node) = {};
-  note(node).order = next_order_++;
-  if (!note(node).exit) note(node).exit = advice.exit;
-  note(node).advised = advice.probability;
-  const auto probability = static_cast<float>(advice.probability);
-  tree_.set_confidence(node, std::max(tree_.node(node).confidence, probability));
+  NodeIndex node = advice.leaf;
+  const auto go_on = [&](TokenId token) {
+    const bool is_new = tree_.child(node, token) == kNoNode;
+    node = add(node, token);
+    if (is_new) note(node) = {};
+    note(node).order = next_order_++;
+    if (!note(node).exit) note(node).exit = advice.exit;
+    note(node).advised = advice.probability;
+    const auto probability = static_cast<float>(advice.probability);
+    tree_.set_confidence(node, std::max(tree_.node(node).confidence, probability));
+  };
+  for (const TokenId token : advice.path) go_on(token);
+  go_on(advice.token);
   advice_.push_back({node, advice.probability});
 }
 

@@ -54,6 +54,7 @@ struct CacheLookup {
 // An early exit expects the target's walk to end at `leaf` (kRoot or a living node), then `token`.
 struct ExitAdvice {
   NodeIndex leaf = kRoot;
+  std::vector<TokenId> path = {};  // between them, along nodes of the verifier's own
   TokenId token = 0;
   double probability = 0;  // of the whole outcome
   std::int32_t exit = 0;   // index into Opened.exits

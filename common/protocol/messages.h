@@ -182,7 +182,10 @@ struct ExitReport {
   TokenId next_token = 0;
   std::uint8_t confidence = 0;  // 0..255 for 0..1
   std::uint32_t seq = 0;
+  // Behind that node, before next_token: nodes of the verifier's own along which the walk goes on.
+  std::vector<TokenId> path = {};
 };
+inline constexpr std::size_t kMaxReportPath = 8;
 
 enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };
 

@@ -152,18 +152,24 @@ void ExitProbe::find(std::size_t exit, const Watched& rider) {
   PassWalk walk = rider.session->walk(plan, [&](std::size_t row, Position position) {
     return choose_in_row(exit, rider, row, position);
   });
-  const std::int32_t walked_to = walk.leaf;
-  const NodeId leaf = walk.leaf < 0 ? 0 : plan.nodes[static_cast<std::size_t>(walk.leaf)].id;
+  // The edge knows the last node that it sent, and is given the tokens behind it.
+  std::vector<TokenId> path(walk.tokens.begin(), walk.tokens.end() - 1);
+  std::int32_t known = walk.leaf;
+  std::size_t behind = 0;
+  while (known >= 0 && plan.nodes[static_cast<std::size_t>(known)].id == 0) {
+    known = plan.nodes[static_cast<std::size_t>(known)].parent;
+    ++behind;
+  }
+  path.erase(path.begin(), path.end() - static_cast<std::ptrdiff_t>(behind));
   const ExitGuess guess{.exit = static_cast<std::int32_t>(exit),
-                        .leaf_id = leaf,
+                        .leaf_id = known < 0 ? 0 : plan.nodes[static_cast<std::size_t>(known)].id,
                         .next_token = walk.tokens.back(),
-                        .confidence = score(exit, rider)};
+                        .confidence = score(exit, rider),
+                        .path = std::move(path)};
   if (observer_) {
     observer_({exit, std::move(walk), rows_, top_pairs_});
   }
-  // An edge does not know the verifier's own nodes, so no report can name this outcome.
-  const bool ends_at_own = walked_to >= 0 && leaf == 0;
-  if (rider.sink && !ends_at_own) rider.sink(guess);
+  if (rider.sink && behind <= kMaxReportPath) rider.sink(guess);
 }
 
 double ExitProbe::score(std::size_t exit, const Watched& rider) const {

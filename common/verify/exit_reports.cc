@@ -16,7 +16,8 @@ void ExitReportWindow::offer(const ExitGuess& guess) {
   if (!in_pass_) return;
   ++counts_.computed;
   const auto same = std::find_if(said_.begin(), said_.end(), [&](const Waiting& other) {
-    return other.guess.leaf_id == guess.leaf_id && other.guess.next_token == guess.next_token;
+    return other.guess.leaf_id == guess.leaf_id && other.guess.next_token == guess.next_token &&
+           other.guess.path == guess.path;
   });
   if (same == said_.end()) {
     said_.push_back({guess});
@@ -44,7 +45,8 @@ std::optional<ExitReport> ExitReportWindow::next() {
                     .leaf_id = best->guess.leaf_id,
                     .next_token = best->guess.next_token,
                     .confidence = confidence_byte(best->guess.confidence),
-                    .seq = ++last_seq_};
+                    .seq = ++last_seq_,
+                    .path = best->guess.path};
 }
 
 Status ExitReportWindow::acknowledge(std::uint32_t seq) {

@@ -26,7 +26,8 @@ struct ExitGuess {
   std::int32_t exit = 0;  // index into Opened.exits
   NodeId leaf_id = 0;
   TokenId next_token = 0;
-  double confidence = 0;  // 0 .. 1
+  double confidence = 0;           // 0 .. 1
+  std::vector<TokenId> path = {};  // as in ExitReport
 };
 
 struct ReportCounts {

@@ -186,8 +186,8 @@ void Scheduler::finish_rider(const Rider& rider, TurnCost& cost, TimePoint now) 
   sessions_.finished_pass(at, plan.decides, now);
 }
 
-// The device stood still since its last turn, but for what it drafted, and no longer than one of the
-// riders has waited.
+// The device stood still since its last turn, except for what it drafted, and no longer than one of
+// the riders has waited.
 void Scheduler::count_idle(std::span<const Rider> riders, TimePoint now) {
   const Duration drafted = std::exchange(drafted_, Duration{0});
   if (last_end_ == TimePoint{}) return;

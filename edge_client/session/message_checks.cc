@@ -145,19 +145,26 @@ std::optional<ExitAdvice> read_report(const ExitReport& report, std::uint32_t la
   if (report.seq <= last_seq) return std::nullopt;
   const auto exits = static_cast<std::int32_t>(view.opened.exits.size());
   if (report.exit < 0 || report.exit >= exits) return std::nullopt;
-  if (report.next_token < 0 || report.next_token >= view.opened.limits.vocab_size) {
+  const auto is_token = [&](TokenId token) {
+    return token >= 0 && token < view.opened.limits.vocab_size;
+  };
+  if (!is_token(report.next_token) || !std::ranges::all_of(report.path, is_token)) {
     return std::nullopt;
   }
+  if (!report.path.empty() && !view.accepts_server_nodes) return std::nullopt;
   const NodeIndex leaf = leaf_of(report, view);
   if (leaf == kNoNode) return std::nullopt;
-  const Position at = leaf == kRoot ? view.tree.end() : view.tree.node(leaf).position + 1;
+  const Position at = (leaf == kRoot ? view.tree.end() : view.tree.node(leaf).position + 1) +
+                      static_cast<Position>(report.path.size());
   if (at >= view.end_position) return std::nullopt;
-  const NodeIndex next = view.tree.child(leaf, report.next_token);
+  const NodeIndex next =
+      view.tree.child(leaf, report.path.empty() ? report.next_token : report.path.front());
   if (next != kNoNode) {
     const NodeId id = view.tree.node(next).id;
     if (id != 0 && pass_took(*view.started, id)) return std::nullopt;  // the walk would go on
   }
   return ExitAdvice{.leaf = leaf,
+                    .path = report.path,
                     .token = report.next_token,
                     .probability = report.confidence / 255.0,
                     .exit = report.exit};

@@ -35,7 +35,8 @@ Status check_usage(const Usage& usage, const StreamView& view);
 
 // What the report advises, or nothing if the report is useless: its pass does not run, it is not
 // newer than last_seq, the target has no such exit, its leaf is no node of this pass, next_token is
-// outside the vocabulary, or next_token is a node of this pass, so that the walk would go on.
+// outside the vocabulary, or what follows the leaf is a node of this pass, so that the walk would
+// go on along nodes of this edge's.
 std::optional<ExitAdvice> read_report(const ExitReport& report, std::uint32_t last_seq,
                                       const StreamView& view);
 

@@ -105,8 +105,10 @@ std::size_t CheckedAdversary::expected_walk() const {
   return length;
 }
 
-// The walk that the exit must have found; its last token is the next one.
-std::vector<TokenId> CheckedAdversary::expected_exit_walk(std::size_t exit) const {
+// The walk that the exit must have found along the edge's nodes; its last token is the next one.
+// at_least: so many tokens, whatever the nodes, as along the server's own.
+std::vector<TokenId> CheckedAdversary::expected_exit_walk(std::size_t exit,
+                                                          std::size_t at_least) const {
   const Open& open = plan_.open;
   std::vector<TokenId> text(adversary_.tree().text().begin(), adversary_.tree().text().end());
   while (true) {
@@ -115,7 +117,9 @@ std::vector<TokenId> CheckedAdversary::expected_exit_walk(std::size_t exit) cons
     const bool ends =
         position + 1 >= std::min(open.end_position, max_positions_) ||
         std::find(open.stop_ids.begin(), open.stop_ids.end(), text.back()) != open.stop_ids.end();
-    if (ends || !taken_.contains(ReferenceModel::spell(text))) break;
+    const std::size_t walked = text.size() - static_cast<std::size_t>(adversary_.tree().end());
+    if (ends) break;
+    if (walked >= at_least && !taken_.contains(ReferenceModel::spell(text))) break;
   }
   return {text.begin() + static_cast<std::ptrdiff_t>(adversary_.tree().end()), text.end()};
 }
@@ -132,13 +136,21 @@ void CheckedAdversary::check(const ExitReport& report) {
   if (!opened_ || static_cast<std::size_t>(report.exit) >= opened_->exits.size()) {
     return fail("report of an exit that is not there");
   }
-  if (!reported_.emplace(report.leaf_id, report.next_token).second) fail("reported twice");
-  const auto walk = expected_exit_walk(static_cast<std::size_t>(report.exit));
+  std::vector<TokenId> said = report.path;
+  said.push_back(report.next_token);
+  if (!reported_.emplace(report.leaf_id, said).second) fail("reported twice");
+  const auto exit = static_cast<std::size_t>(report.exit);
+  const std::size_t along_edges = expected_exit_walk(exit, 0).size() - 1;
+  const auto walk = expected_exit_walk(exit, along_edges + said.size());
   std::vector<TokenId> leaf(adversary_.tree().text().begin(), adversary_.tree().text().end());
-  leaf.insert(leaf.end(), walk.begin(), walk.end() - 1);
+  leaf.insert(leaf.end(), walk.begin(), walk.begin() + static_cast<std::ptrdiff_t>(along_edges));
   const bool right_leaf = report.leaf_id == 0
-                              ? walk.size() == 1
+                              ? along_edges == 0
                               : reference_->text_of(report.leaf_id) == ReferenceModel::spell(leaf);
+  const bool right_path = std::ranges::equal(std::span(walk).subspan(along_edges), said);
+  if (!right_path || (!report.path.empty() && !plan_.open.accepts_server_nodes)) {
+    fail("not along the exit's own walk");
+  }
   if (!right_leaf || report.next_token != walk.back()) fail("not what the exit must say");
   ++reports_;
 }

@@ -74,7 +74,7 @@ class CheckedAdversary final {
   void keep_alive();
   void compare_tree();
   std::size_t expected_walk() const;
-  std::vector<TokenId> expected_exit_walk(std::size_t exit) const;
+  std::vector<TokenId> expected_exit_walk(std::size_t exit, std::size_t at_least) const;
   void fail(const std::string& what);
 
   Simulation& simulation_;
@@ -92,9 +92,9 @@ class CheckedAdversary final {
   std::map<StreamId, std::shared_ptr<ReferenceModel>> references_;
   std::optional<Opened> opened_;
   std::optional<Started> started_;
-  std::set<std::string> taken_;                    // by the pass in work, as texts
-  std::uint32_t last_report_ = 0;                  // ExitReport.seq
-  std::set<std::pair<NodeId, TokenId>> reported_;  // in the pass in work
+  std::set<std::string> taken_;                                 // by the pass in work, as texts
+  std::uint32_t last_report_ = 0;                               // ExitReport.seq
+  std::set<std::pair<NodeId, std::vector<TokenId>>> reported_;  // in the pass in work
   std::uint64_t passes_ = 0;
   bool usage_seen_ = false;
 

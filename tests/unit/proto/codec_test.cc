@@ -242,7 +242,8 @@ TEST(Codec, PassesKeepEveryField) {
   EXPECT_EQ(verdict.batch_rows, 17u);
   EXPECT_EQ(verdict.server_nodes, 5u);
 
-  const ExitReport report = through_the_wire_down(ExitReport{3, 1, 15, 99, 200, 4});
+  const ExitReport report = through_the_wire_down(ExitReport{3, 1, 15, 99, 200, 4, {7, 8}});
+  EXPECT_EQ(report.path, (std::vector<TokenId>{7, 8}));
   EXPECT_EQ(report.pass, 3u);
   EXPECT_EQ(report.exit, 1);
   EXPECT_EQ(report.leaf_id, 15u);

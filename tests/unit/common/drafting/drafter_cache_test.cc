@@ -144,6 +144,18 @@ TEST_F(CacheTest, AnExitsOutcomeIsDraftedFirst) {
   EXPECT_EQ(found.exit, 2);
 }
 
+TEST_F(CacheTest, AnExitsOutcomeMayLieBehindNodesOfTheServersOwn) {
+  begin({}, {.gamma = 3, .fan_out = 2});
+  const NodeIndex leaf = node_of({round_.nodes[0].token});
+  const TokenId token = unguessed(leaf);
+  drafter_->advise({.leaf = leaf, .path = {token, 5}, .token = 6, .probability = 0.9, .exit = 2});
+  draft_ahead(3);
+  const CacheLookup found =
+      drafter_->look_up(Ids{round_.nodes[0].token, token, 5, 6}, {.most = 99});
+  EXPECT_GE(found.drafted, 1u);
+  EXPECT_EQ(found.exit, 2);
+}
+
 TEST_F(CacheTest, AnOutcomeUnderTheUndraftedLastNodeTakesOneStepForBothRows) {
   begin({}, {.gamma = 3, .fan_out = 1, .exits_only = true});
   EXPECT_EQ(ahead(), std::nullopt) << "nothing is named";

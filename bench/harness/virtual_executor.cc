@@ -76,10 +76,12 @@ ExitScore exit_score_of(const GridVariant& variant) {
 }
 
 // A server that has answered before knows its pass times, as in real time after the warm-up.
-PassCostBook costs_at(const GridSetting& setting, bool exits) {
+PassCostBook costs_at(const GridSetting& setting, bool exits, bool drafts) {
   PassCostBook costs;
   if (setting.pass.empty()) return costs;
-  for (const std::size_t rows : {1, 2, 3, 5, 9}) {
+  std::vector<std::size_t> known = {1, 2, 3, 5, 9};
+  if (drafts) known.insert(known.end(), {16, 32, 64});
+  for (const std::size_t rows : known) {
     const double ms = setting.pass.ms(static_cast<std::int64_t>(rows));
     costs.add(rows, false, from_ms(ms));
     if (exits) costs.add(rows, true, from_ms(ms * setting.exit_cost));
@@ -206,11 +208,12 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
   scheduling.tokenizer_hash = tokenizer_.content_hash();
   scheduling.exits = cast.exits();
   scheduling.exit_score = exit_score_of(variant);
-  scheduling.pass_costs = costs_at(setting, cast.exits() != nullptr);
+  scheduling.pass_costs = costs_at(setting, cast.exits() != nullptr, variant.server_drafts);
   if (variant.server_queue) scheduling.report_queue = *variant.server_queue;
   if (variant.server_drafts) {
     scheduling.draft_source = ServerDraftSource::kBoth;
     scheduling.draft_model = &cast.draft();
+    scheduling.draft_calibration = draft_calibration_;
   }
   const VirtualDevices devices{
       .target = cast.target(),
@@ -226,7 +229,9 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
                .wire = std::move(wire)}};
   SimEdgeSetup setup = setup_of(variant, prompt, setting.sampling);
   setup.decoding.observer = observer;
-  return answer_in_virtual_time(devices, std::move(setup));
+  Result<VirtualAnswer> answer = answer_in_virtual_time(devices, std::move(setup));
+  if (answer.ok() && variant.server_drafts) draft_calibration_ = answer->draft_calibration;
+  return answer;
 }
 
 Result<std::vector<TokenId>> VirtualExecutor::reference(std::size_t prompt,

@@ -77,6 +77,8 @@ class VirtualExecutor final : public AnswerExecutor {
   const Tokenizer tokenizer_;
   const std::vector<EncodedPrompt> prompts_;  // [prompt]
   std::optional<std::size_t> prompt_;         // whose rows the models have memoized
+  // Of drafts beside the target: a server has answered before.
+  GuessCalibration draft_calibration_;
 };
 
 }  // namespace outrider

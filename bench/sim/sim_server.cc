@@ -177,6 +177,7 @@ void SimServer::go_on() {
   const Duration drafted = draft_->take_counted();
   if (drafted == Duration{0}) return begin_turn();
   busy_ = true;
+  ++timer_;  // what it waits for is over
   at(drafted, [this] { begin_turn(); });
 }
 

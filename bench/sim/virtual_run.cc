@@ -115,14 +115,17 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
   }
   OUTRIDER_RETURN_IF_ERROR(edge.finish().status);
   const DecodingSession& session = edge.session();
-  return VirtualAnswer{.ids = session.answer(),
-                       .stats = session.stats(),
-                       .finish = edge.finish(),
-                       .target = session.opened().model_name,
-                       .speculation_ended = session.speculation().ended(),
-                       .bytes_up = link.counts().bytes_up,
-                       .bytes_down = link.counts().bytes_down,
-                       .pruned = server.scheduler().stats().pruned};
+  const ModelDraft* const beside = server.scheduler().model_draft();
+  return VirtualAnswer{
+      .ids = session.answer(),
+      .stats = session.stats(),
+      .finish = edge.finish(),
+      .target = session.opened().model_name,
+      .speculation_ended = session.speculation().ended(),
+      .bytes_up = link.counts().bytes_up,
+      .bytes_down = link.counts().bytes_down,
+      .pruned = server.scheduler().stats().pruned,
+      .draft_calibration = beside != nullptr ? beside->calibration() : GuessCalibration()};
 }
 
 }  // namespace outrider

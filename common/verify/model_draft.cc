@@ -22,8 +22,8 @@ constexpr double kKeepTypical = 0.98;
 
 }  // namespace
 
-ModelDraft::ModelDraft(Model& model, std::int64_t max_bytes)
-    : model_(model), max_bytes_(max_bytes) {}
+ModelDraft::ModelDraft(Model& model, const GuessCalibration& calibration, std::int64_t max_bytes)
+    : model_(model), max_bytes_(max_bytes), calibration_(calibration) {}
 
 std::int64_t ModelDraft::bytes() const {
   std::int64_t positions = 0;

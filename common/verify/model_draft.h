@@ -34,9 +34,9 @@ class VerifySession;
 
 class ModelDraft final {
  public:
-  // max_bytes: of the draft's keys and values for all sessions; those that have not drafted for the
-  // longest time give up theirs. 0: no bound.
-  ModelDraft(Model& model, std::int64_t max_bytes);
+  // calibration: what its guesses were worth before. max_bytes: of the draft's keys and values for
+  // all sessions; those that have not drafted for the longest time give up theirs. 0: no bound.
+  ModelDraft(Model& model, const GuessCalibration& calibration, std::int64_t max_bytes);
 
   struct Client {
     StreamId stream = 0;
@@ -60,6 +60,7 @@ class ModelDraft final {
   }
 
   Duration compute() const { return compute_; }
+  const GuessCalibration& calibration() const { return calibration_; }
 
  private:
   // A token of the chain behind the text, and its row.

@@ -26,7 +26,7 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
     pruner_.emplace(*predictor, options.prune_below, model.info().num_layers);
   }
   if (options.draft_model != nullptr) {
-    model_draft_.emplace(*options.draft_model, options.draft_kv_bytes);
+    model_draft_.emplace(*options.draft_model, options.draft_calibration, options.draft_kv_bytes);
   }
   sessions_.set_pass_limit(pass_limit_);
   sessions_.set_pass_costs(costs_.costs());

@@ -75,6 +75,8 @@ class Scheduler final {
   // The stream's session, to look at; null before Open and after the end.
   const VerifySession* session(StreamId stream) const { return sessions_.session(stream); }
   SchedulerStats stats() const;
+  // Null: there is none, or it failed.
+  const ModelDraft* model_draft() const { return model_draft_ ? &*model_draft_ : nullptr; }
 
  private:
   // A turn between start() and finish().
@@ -119,7 +121,7 @@ class Scheduler final {
   std::uint64_t rows_ = 0;
   Duration compute_{0};
   Duration idle_{0};
-  Duration drafted_{0};  // since the last turn
+  Duration drafted_{0};   // since the last turn
   TimePoint last_end_{};  // of a turn; no time has passed before the first
   PassCostBook costs_;
 };

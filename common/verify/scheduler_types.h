@@ -19,6 +19,7 @@
 #include "common/protocol/messages.h"
 #include "common/protocol/pass_costs.h"
 #include "common/protocol/verifier.h"
+#include "common/sampling/guess.h"
 
 namespace outrider {
 
@@ -200,8 +201,9 @@ struct SchedulerOptions {
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
   std::uint32_t max_batched_rows = 256;  // of one pass for several sessions; at least max_rows
   ServerDraftSource draft_source = ServerDraftSource::kNone;
-  Model* draft_model = nullptr;     // for kModel and kBoth; outlives the scheduler
-  std::int64_t draft_kv_bytes = 0;  // the most of its keys and values; 0: no bound
+  Model* draft_model = nullptr;             // for kModel and kBoth; outlives the scheduler
+  std::int64_t draft_kv_bytes = 0;          // the most of its keys and values; 0: no bound
+  GuessCalibration draft_calibration = {};  // what its guesses were worth before
   // Called with what the draft model failed of: it drafts no more. Empty: nobody wants to know.
   std::function<void(const Status&)> on_draft_failed = {};
   bool price_rows = true;  // by a market (market.h); false: all rows ride that fit, to compare with

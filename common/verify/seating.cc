@@ -119,15 +119,26 @@ double Seating::price(const VerifyStreams& streams, TimePoint now) const {
   return price;
 }
 
-// Of one more in the next pass.
-double Seating::row_seconds() const {
-  return (curve_.seconds(last_rows_ + kRowsMore) - curve_.seconds(last_rows_)) / kRowsMore;
+// What a second is worth to a draft: what all get now, and no less than they would get without
+// drafts. A session alone pays too: what it would get itself.
+Seating::Worth Seating::worth(const VerifyStreams& streams, TimePoint now) const {
+  double plain = 0;
+  std::size_t sessions = 0;
+  for (const auto& [id, stream] : streams) {
+    if (stream.session() == nullptr || !stream.wants_device(now)) continue;
+    plain += weight(stream);
+    ++sessions;
+  }
+  const double pass = curve_.seconds(sessions);
+  const double row = curve_.seconds(last_rows_ + kRowsMore) - curve_.seconds(last_rows_);
+  return {.price = std::max(price(streams, now), pass > 0 ? plain / pass : 0),
+          .row_seconds = row / kRowsMore};
 }
 
-// Guesses of the server's own, where they are worth their rows. Here a session alone pays too: what
-// it would get itself in the time of a row.
+// Guesses of the server's own, where they are worth their rows.
 void Seating::look_up(VerifyStreams& streams, TimePoint now) const {
-  const double row = is_trial(passes_ + 1) ? 0 : price(streams, now) * row_seconds();
+  const Worth asked = worth(streams, now);
+  const double row = is_trial(passes_ + 1) ? 0 : asked.price * asked.row_seconds;
   for (auto& [id, stream] : streams) {
     if (stream.session() == nullptr || !stream.wants_device(now)) continue;
     stream.drafted()->look_up(std::max(kMinGuessChance, row / weight(stream)));
@@ -147,7 +158,7 @@ Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& cl
     const auto at = streams.find(id);
     return at != streams.end() && at->second.session() != nullptr;
   });
-  return draft.draft(clients, {.price = price(streams, now), .row_seconds = row_seconds()}, clock);
+  return draft.draft(clients, worth(streams, now), clock);
 }
 
 // A session alone has all its rows.

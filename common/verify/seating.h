@@ -67,7 +67,8 @@ class Seating final {
   };
 
   void look_up(VerifyStreams& streams, TimePoint now) const;
-  double row_seconds() const;
+  using Worth = ModelDraft::Worth;
+  Worth worth(const VerifyStreams& streams, TimePoint now) const;
   double price(const VerifyStreams& streams, TimePoint now) const;
   bool is_trial(std::uint64_t pass) const { return pass % kPassesPerTrial == 0; }
   std::vector<Candidate> candidates(const VerifyStreams& streams,

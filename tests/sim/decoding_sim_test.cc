@@ -83,8 +83,10 @@ struct SimulatedRun {
         exits(model),
         has_exits(random.chance(0.3)),
         prune_below(random.chance(0.5) ? 0.3 : 0),
-        server(simulation, model, server_options(),
-               [this](const PassRowCounts&) { return random.between(from_ms(1), from_ms(20)); }),
+        server(
+            simulation, model, server_options(),
+            [this](const PassRowCounts&) { return random.between(from_ms(1), from_ms(20)); }, 1,
+            [this](std::size_t) { return random.between(Duration{0}, from_ms(5)); }),
         faults(simulation, server, links) {}
 
   SchedulerOptions server_options() {

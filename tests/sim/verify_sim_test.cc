@@ -29,8 +29,10 @@ struct SimulatedRun {
         draft(model, 0.5f * static_cast<float>(random.below(5)), random.between(10, 80)),
         exits(model),
         has_exits(random.chance(0.7)),
-        server(simulation, model, server_options(),
-               [this](const PassRowCounts&) { return random.between(from_ms(1), from_ms(20)); }),
+        server(
+            simulation, model, server_options(),
+            [this](const PassRowCounts&) { return random.between(from_ms(1), from_ms(20)); }, 1,
+            [this](std::size_t) { return random.between(Duration{0}, from_ms(5)); }),
         faults(simulation, server, links) {}
 
   SchedulerOptions server_options() {
@@ -170,7 +172,7 @@ TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
   EXPECT_GT(shared, kSeeds) << "everybody rides alone";
   EXPECT_GT(preempted, kSeeds / 60);
   EXPECT_GT(cached, kSeeds * 10);
-  EXPECT_GT(server_tokens, 4 * kSeeds) << "the server's drafts are of no use";
+  EXPECT_GT(server_tokens, 2 * kSeeds) << "the server's drafts are of no use";
   EXPECT_GT(faults.failed_passes, kSeeds / 20);
   EXPECT_GT(faults.drains, kSeeds / 20);
   EXPECT_GT(faults.restarts, kSeeds / 20);

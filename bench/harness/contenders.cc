@@ -22,12 +22,13 @@ struct Contender {
   std::string_view name;
   std::string_view strategy;
   enum class Kind { kPlain, kBest, kCloud, kAlone, kServer, kAblation } kind = Kind::kPlain;
-  bool exits = true;    // ablations
-  bool fan_out = true;  // ablations
+  bool exits = true;                                           // ablations
+  bool fan_out = true;                                         // ablations
+  ServerDraftSource server_drafts = ServerDraftSource::kBoth;  // of kServer
 };
 using Kind = Contender::Kind;
 
-constexpr std::array<Contender, 18> kContenders = {
+constexpr std::array<Contender, 20> kContenders = {
     {{"ar", "ar"},
      {"sd", "sd"},
      {"fsd", "fsd"},
@@ -43,6 +44,8 @@ constexpr std::array<Contender, 18> kContenders = {
      {"edge-only", "ar", Kind::kAlone},
      {"ar-server", "ar", Kind::kServer},
      {"mirror-server", "mirror", Kind::kServer},
+     {"ar-server-model", "ar", Kind::kServer, true, true, ServerDraftSource::kModel},
+     {"ar-server-lookup", "ar", Kind::kServer, true, true, ServerDraftSource::kLookup},
      {"mirror-plain", "mirror", Kind::kAblation, false, false},
      {"mirror-exits", "mirror", Kind::kAblation, true, false},
      {"mirror-fanout", "mirror", Kind::kAblation, false, true}}};
@@ -67,7 +70,7 @@ GridVariant base_variant(const Contender& contender) {
       variant.place = DraftPlace::kAlone;
       break;
     case Kind::kServer:
-      variant.server_drafts = true;
+      variant.server_drafts = contender.server_drafts;
       break;
     case Kind::kAblation:
       variant.without_exits = !contender.exits;

@@ -25,6 +25,7 @@ namespace outrider {
 //   edge-only                 the draft alone, without a server: another text
 //   ar-server mirror-server   the server drafts too, over the link: for an edge that does not, and
 //                             for one that does (docs/server-drafts.md)
+//   ar-server-model ar-server-lookup   the same by one of its two sources
 //   mirror-plain mirror-exits mirror-fanout   mirror without exits and second guesses, with one of
 //                             the two: what each adds
 

@@ -78,7 +78,8 @@ struct GridVariant {
   bool uses_exits = false;     // if its edge asks for them
   bool without_exits = false;  // its server has no exits
   DraftPlace place = DraftPlace::kEdge;
-  bool server_drafts = false;       // its server has the draft too, and look-up; virtual clock only
+  // What its server drafts by, with the same draft model; virtual clock only.
+  ServerDraftSource server_drafts = ServerDraftSource::kNone;
   std::string best_of = {};         // the contender of which this is one variant; the best counts
   std::optional<int> fan_out = {};  // mirror
   // fsd, mirror: if not set, the edge's and the server's own defaults.

@@ -208,10 +208,13 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
   scheduling.tokenizer_hash = tokenizer_.content_hash();
   scheduling.exits = cast.exits();
   scheduling.exit_score = exit_score_of(variant);
-  scheduling.pass_costs = costs_at(setting, cast.exits() != nullptr, variant.server_drafts);
+  scheduling.pass_costs =
+      costs_at(setting, cast.exits() != nullptr, variant.server_drafts != ServerDraftSource::kNone);
   if (variant.server_queue) scheduling.report_queue = *variant.server_queue;
-  if (variant.server_drafts) {
-    scheduling.draft_source = ServerDraftSource::kBoth;
+  const bool by_model = variant.server_drafts == ServerDraftSource::kModel ||
+                        variant.server_drafts == ServerDraftSource::kBoth;
+  scheduling.draft_source = variant.server_drafts;
+  if (by_model) {
     scheduling.draft_model = &cast.draft();
     scheduling.draft_calibration = draft_calibration_;
   }
@@ -230,7 +233,7 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
   SimEdgeSetup setup = setup_of(variant, prompt, setting.sampling);
   setup.decoding.observer = observer;
   Result<VirtualAnswer> answer = answer_in_virtual_time(devices, std::move(setup));
-  if (answer.ok() && variant.server_drafts) draft_calibration_ = answer->draft_calibration;
+  if (answer.ok() && by_model) draft_calibration_ = answer->draft_calibration;
   return answer;
 }
 

@@ -238,7 +238,7 @@ Result<std::vector<GridSetting>> with_data_sets(const RunFlags& flags,
 Status check_variants(const std::vector<GridVariant>& variants, const RunFlags& flags) {
   const std::string& server = flags.grid.plan.server;
   for (const GridVariant& variant : variants) {
-    if (variant.server_drafts && flags.clock != RunClock::kVirtual) {
+    if (variant.server_drafts != ServerDraftSource::kNone && flags.clock != RunClock::kVirtual) {
       return invalid_argument("--strategy " + variant.name +
                               ": a draft beside a real server has no emulated pace. Remedy: "
                               "--clock virtual");
@@ -284,7 +284,8 @@ void add_compared_flags(CLI::App& command, RunFlags& flags) {
           "What is compared: ar, sd, fsd, mirror; other systems' strategies: specedge, ssd, "
           "picospec; sd-best, fsd-best: the best fixed γ of 2 to 8; sd-cloud: draft beside "
           "the target; edge-only: the draft alone; or all; ar-server, mirror-server: the server "
-          "drafts too; mirror-plain, mirror-exits, "
+          "drafts too (ar-server-model, ar-server-lookup: by one source); mirror-plain, "
+          "mirror-exits, "
           "mirror-fanout: mirror without both, or with one")
       ->delimiter(',')
       ->group(kGridGroup);

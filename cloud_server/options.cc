@@ -70,7 +70,7 @@ void add_exit_flags(CLI::App& app, ServerFlags& flags) {
              "What this server drafts by, for clients without a draft and beside edges, as far as "
              "it pays. model: --draft-model; lookup: what followed where the session's own text "
              "was alike; both; none [both if --draft-model, else lookup]")
-      ->group(kExitsGroup);
+      ->group(kMoreOfTarget);
   app.add_option("--exits", flags.target.exits.exits,
                  "Early exits: auto (those chosen in training), none, all, or layers like 3,6,9")
       ->group(kExitsGroup);

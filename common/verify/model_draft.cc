@@ -19,6 +19,9 @@ constexpr std::size_t kTrialChain = 4;
 // A chain that stands with less chance is never worth a step.
 constexpr double kMinChainChance = 0.1;
 constexpr double kKeepTypical = 0.98;
+constexpr double kKeepReading = 0.9;
+// Tokens that an answer is taken to have left, unless it ends sooner.
+constexpr Position kTypicalAnswer = 128;
 
 }  // namespace
 
@@ -99,12 +102,36 @@ bool ModelDraft::pays(std::vector<Lane*>& lanes, const Worth& worth) const {
   return most > 0;
 }
 
+// A text that the draft has not read costs all who wait its reading. That pays if the answer is
+// long enough: by the time that a token takes less with the best length of chain.
+bool ModelDraft::pays_to_read(const Client& client, const Worth& worth) const {
+  const auto at = lanes_.find(client.stream);
+  const Position end = client.session->tree().end();
+  const Position read = at == lanes_.end() ? 0 : at->second.cache->slots().committed();
+  if (end - read <= static_cast<Position>(kLongestChain) || worth.pass_seconds <= 0) return true;
+  const double step = curve_.seconds(worth.sessions);
+  const double row = static_cast<double>(worth.sessions) * worth.row_seconds;
+  double tokens = 1, chance = 1, least = worth.pass_seconds;
+  for (std::size_t length = 1; length <= kLongestChain; ++length) {
+    chance *= typical_;
+    tokens += chance;
+    const double seconds = worth.pass_seconds + static_cast<double>(length) * (step + row);
+    least = std::min(least, seconds / tokens);
+  }
+  const Position left = client.session->opened().end_position - end;
+  const double saved =
+      (worth.pass_seconds - least) * static_cast<double>(std::min(left, kTypicalAnswer));
+  const double reading = static_cast<double>(end - read) * read_row_seconds_;
+  return saved > reading * static_cast<double>(worth.sessions);
+}
+
 Status ModelDraft::draft(std::span<const Client> clients, const Worth& worth, const Clock& clock) {
   ++drafts_;
   std::vector<Lane*> lanes;
   for (const Client& client : clients) {
     // A text beyond the draft's context goes on without it.
     if (client.session->tree().end() >= model_.info().max_positions) continue;
+    if (!pays_to_read(client, worth)) continue;
     OUTRIDER_ASSIGN_OR_RETURN(Lane* const lane, lane_of(client));
     // Its chain is there already: it did not ride meanwhile.
     if (lane->base == client.session->tree().text().size() && !lane->reads) continue;
@@ -176,6 +203,11 @@ Status ModelDraft::step(std::span<Lane* const> lanes, const Clock& clock) {
   if (rows_.size() <= 2 * lanes.size()) {
     costs_.add(lanes.size(), false, took);
     curve_ = PassCurve(costs_.costs());
+  } else {
+    const double row_seconds = to_seconds(took) / static_cast<double>(rows_.size());
+    read_row_seconds_ = read_row_seconds_ == 0
+                            ? row_seconds
+                            : kKeepReading * read_row_seconds_ + (1 - kKeepReading) * row_seconds;
   }
   return {};
 }

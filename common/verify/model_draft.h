@@ -48,6 +48,8 @@ class ModelDraft final {
   struct Worth {
     double price = 0;
     double row_seconds = 0;
+    std::size_t sessions = 0;  // that wait meanwhile
+    double pass_seconds = 0;   // of their pass without drafts
   };
 
   // Adds nodes to the sessions' trees. Blocks while the draft computes. An error, of the model or
@@ -86,6 +88,7 @@ class ModelDraft final {
   std::int64_t bytes() const;
   void settle(Lane& lane);
   bool pays(std::vector<Lane*>& lanes, const Worth& worth) const;
+  bool pays_to_read(const Client& client, const Worth& worth) const;
   Status add_rows(Lane& lane, std::size_t& reading_left);
   Status step(std::span<Lane* const> lanes, const Clock& clock);
   void grow(Lane& lane, std::size_t row);
@@ -94,8 +97,9 @@ class ModelDraft final {
   const std::int64_t max_bytes_;
   std::map<StreamId, Lane> lanes_;
   GuessCalibration calibration_;
-  double typical_ = 0.6;  // the chance of a guess, lately
-  PassCostBook costs_;    // of steps, by their rows
+  double typical_ = 0.6;         // the chance of a guess, lately
+  double read_row_seconds_ = 0;  // of a token that is read, lately; 0: none was
+  PassCostBook costs_;           // of steps, by their rows
   PassCurve curve_;
   std::uint64_t drafts_ = 0;
   Duration compute_{0};

@@ -132,7 +132,9 @@ Seating::Worth Seating::worth(const VerifyStreams& streams, TimePoint now) const
   const double pass = curve_.seconds(sessions);
   const double row = curve_.seconds(last_rows_ + kRowsMore) - curve_.seconds(last_rows_);
   return {.price = std::max(price(streams, now), pass > 0 ? plain / pass : 0),
-          .row_seconds = row / kRowsMore};
+          .row_seconds = row / kRowsMore,
+          .sessions = sessions,
+          .pass_seconds = pass};
 }
 
 // Guesses of the server's own, where they are worth their rows.

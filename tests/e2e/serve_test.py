@@ -275,7 +275,7 @@ class UsageRecords(unittest.TestCase):
             log = Path(folder) / 'log'
             with Server(*PACED, '--metrics-port', 0) as server, \
                     ServingEdge('--server', server.address, '--price-file', prices,
-                                '--strategy', 'sd', '--log-format', 'json',
+                                '--strategy', 'sd', '--draft-at', 'edge', '--log-format', 'json',
                                 '--log-file', log) as edge:
                 wait_until_served(edge.base)
                 for _ in range(2):

@@ -23,7 +23,7 @@ class TimedDraft final : public Model {
     return draft_.new_pages(count);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override {
-    clock_.advance(step);
+    clock_.advance(step + row * static_cast<std::int64_t>(rows.size()));
     most_rows = std::max(most_rows, rows.size());
     if (broken) return internal_error("the draft's device is gone");
     return draft_.forward(rows, out);
@@ -31,6 +31,7 @@ class TimedDraft final : public Model {
   int passes() const { return draft_.passes(); }
 
   Duration step = from_ms(0.1);
+  Duration row{0};
   bool broken = false;
   std::size_t most_rows = 0;
 
@@ -135,6 +136,19 @@ TEST_F(ModelDraftTest, ATextBeyondItsContextGoesOnWithoutIt) {
   EXPECT_TRUE(failure_.ok()) << failure_.message();
   EXPECT_EQ(answer(1), expected(asked));
   EXPECT_GT(small.passes(), 0);
+}
+
+TEST_F(ModelDraftTest, ALongPromptIsNotReadForAShortAnswer) {
+  draft_.row = from_ms(1);  // a pass of the target takes 2
+  begin();
+  std::vector<TokenId> prompt(150);
+  for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<TokenId>(i * i % 7);
+  for (StreamId stream = 1; stream <= 3; ++stream) {
+    prompt[0] = static_cast<TokenId>(stream);  // each another prompt
+    open(stream, accepting(prompt, 12));
+    decode();
+  }
+  EXPECT_LT(draft_.passes(), 8) << "only the first one showed what reading takes";
 }
 
 TEST_F(ModelDraftTest, ALongPromptIsReadInParts) {

@@ -139,6 +139,9 @@ void add_exact_check(CheckList& checks) {
       ->add_option("--branches", wish.branches,
                    "Add a variant of sd and fsd with N chains per round; 1: do not")
       ->check(CLI::Range(1, 8));
+  command->add_option("--server-draft-model", wish.server_draft,
+                      "Draft of servers that draft too; adds ar, sd and mirror over such servers, "
+                      "and over ones that look up");
   command->add_option("--remote", wish.remote,
                       "Edges with a server; false: only those of --resident and --pack [true]");
   command->add_flag("--resident", wish.resident,

@@ -26,6 +26,10 @@ bool pruned(const EdgeAnswer& answer) {
   return answer.record.stats.rows_pruned > 0;
 }
 
+bool server_draft_stood(const EdgeAnswer& answer) {
+  return answer.record.stats.num_server_tokens > 0;
+}
+
 // A branch other than the likeliest was accepted. Otherwise chains would have done as well.
 bool other_branch_stood(const EdgeAnswer& answer) {
   return std::ranges::any_of(answer.record.stats.accepted_per_branch, [](const Counts& branches) {
@@ -111,6 +115,18 @@ class VerifierVariants final {
     }
   }
 
+  // Its server drafts too, by look-up alone and with a model.
+  void add_server_drafts(const StrategyChoice& strategy, const std::string& draft) {
+    GridVariant variant = variant_of(strategy);
+    const std::string own_name = variant.name;
+    variant.name = own_name + " server look-up";
+    variant.server_flags = {"--draft-source=lookup"};
+    add(variant, {of_here("the server's look-up stood", server_draft_stood)});
+    variant.name = own_name + " server drafts";
+    variant.server_flags = {"--draft-source=both", "--draft-model=" + draft};
+    add(variant, {of_here("the server's draft stood", server_draft_stood)});
+  }
+
   std::vector<ExactVariant> take() { return std::move(variants_); }
 
  private:
@@ -155,6 +171,11 @@ std::vector<ExactVariant> remote_variants(const ExactWish& wish) {
     }
   }
   for (const TreeChoice& kind : wish.trees) variants.add_tree(kind, wish.prune_below);
+  if (!wish.server_draft.empty()) {
+    for (const Strategy strategy : {Strategy::kAr, Strategy::kSd, Strategy::kMirror}) {
+      variants.add_server_drafts(strategy, wish.server_draft);
+    }
+  }
   return variants.take();
 }
 

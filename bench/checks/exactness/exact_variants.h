@@ -21,10 +21,11 @@ struct ExactWish {
   int branches = 2;  // of the rounds of one more variant of sd and fsd; 1: no such variant
   std::vector<TreeChoice> trees;  // of rounds of sd, two more variants each
   double prune_below = 0;         // of two more variants of each tree; 0: none
-  bool remote = true;             // a server decides
-  bool resident = false;          // the target in the edge's own process
-  std::string pack;               // of the target, streamed by edges without a server; empty: none
-  std::string memory_budget;      // of an edge with a pack
+  std::string server_draft;   // of servers that draft too, beside ar, sd and mirror; empty: none
+  bool remote = true;         // a server decides
+  bool resident = false;      // the target in the edge's own process
+  std::string pack;           // of the target, streamed by edges without a server; empty: none
+  std::string memory_budget;  // of an edge with a pack
   std::string plain_memory_budget;  // of an edge with a pack and no draft; empty: the same
 };
 

@@ -51,6 +51,23 @@ std::vector<FinishedAnswer> rich_answers(const std::vector<ExactVariant>& varian
   return answers;
 }
 
+TEST(ExactVariants, ServersThatDraftAreVariantsOfTheirOwn) {
+  ExactWish wish;
+  wish.strategies = {Strategy::kSd};
+  wish.branches = 1;
+  EXPECT_EQ(variants_of(wish).size(), 1u);
+  wish.server_draft = "models/d";
+  const std::vector<ExactVariant> variants = variants_of(wish);
+  EXPECT_THAT(names_of(variants),
+              ElementsAre("sd", "ar server look-up", "ar server drafts", "sd server look-up",
+                          "sd server drafts", "mirror server look-up", "mirror server drafts"));
+  EXPECT_THAT(variants[2].grid.server_flags,
+              ElementsAre("--draft-source=both", "--draft-model=models/d"));
+  EXPECT_THAT(missing_features(variants, rich_answers(variants)),
+              ElementsAre("the server's draft stood (remote)",
+                          "the server's look-up stood (remote)"));
+}
+
 TEST(ExactVariants, PrunesTreesThatWaitAndThoseThatDoNot) {
   const std::vector<ExactVariant> variants = variants_of(trees_alone());
   EXPECT_THAT(names_of(variants),

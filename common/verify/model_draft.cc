@@ -34,26 +34,29 @@ std::int64_t ModelDraft::bytes() const {
   return positions * model_.info().kv_bytes_per_position;
 }
 
-// The lanes that were not used for the longest time go first.
-void ModelDraft::make_room(const Client& client) {
+// The lanes that were not used for the longest time go first. False: it does not fit.
+bool ModelDraft::make_room(const Client& client) {
   const auto text = static_cast<std::int64_t>(client.session->tree().end());
   while (max_bytes_ > 0 && bytes() + text * model_.info().kv_bytes_per_position > max_bytes_) {
     const auto oldest =
         std::ranges::min_element(lanes_, {}, [](const auto& entry) { return entry.second.used; });
-    if (oldest == lanes_.end() || oldest->second.used == drafts_) return;
+    if (oldest == lanes_.end() || oldest->second.used == drafts_) return false;
     lanes_.erase(oldest);
   }
+  return true;
 }
 
-Result<ModelDraft::Lane*> ModelDraft::lane_of(const Client& client) {
+// Null: there is no memory for it.
+ModelDraft::Lane* ModelDraft::lane_of(const Client& client) {
   auto at = lanes_.find(client.stream);
   if (at == lanes_.end()) {
-    make_room(client);
+    if (!make_room(client)) return nullptr;
     const Position most =
         std::min(client.session->opened().end_position, model_.info().max_positions);
     const auto capacity = static_cast<std::int32_t>(most + kLongestChain + 1);
-    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, model_.new_cache(capacity));
-    at = lanes_.emplace(client.stream, Lane{.cache = std::move(cache)}).first;
+    Result<std::unique_ptr<KvCache>> cache = model_.new_cache(capacity);
+    if (!cache.ok()) return nullptr;
+    at = lanes_.emplace(client.stream, Lane{.cache = *std::move(cache)}).first;
   }
   Lane& lane = at->second;
   lane.session = client.session;
@@ -82,6 +85,9 @@ void ModelDraft::settle(Lane& lane) {
   lane.node = kRoot;
   lane.chance = 1;
   lane.reads = true;
+  const auto unread = text.subspan(static_cast<std::size_t>(slots.committed()));
+  lane.foreign = std::ranges::any_of(
+      unread, [this](TokenId token) { return token >= model_.info().vocab_size; });
 }
 
 // Leaves those lanes for which a step is worth its time, the best first. False: for none it is.
@@ -132,11 +138,12 @@ Status ModelDraft::draft(std::span<const Client> clients, const Worth& worth, co
     // A text beyond the draft's context goes on without it.
     if (client.session->tree().end() >= model_.info().max_positions) continue;
     if (!pays_to_read(client, worth)) continue;
-    OUTRIDER_ASSIGN_OR_RETURN(Lane* const lane, lane_of(client));
+    Lane* const lane = lane_of(client);
+    if (lane == nullptr || lane->foreign) continue;
     // Its chain is there already: it did not ride meanwhile.
     if (lane->base == client.session->tree().text().size() && !lane->reads) continue;
     settle(*lane);
-    lanes.push_back(lane);
+    if (!lane->foreign) lanes.push_back(lane);
   }
   Worth asked = worth;
   const bool trial = drafts_ % kDraftsPerTrial == 0;

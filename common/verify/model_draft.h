@@ -52,9 +52,9 @@ class ModelDraft final {
     double pass_seconds = 0;   // of their pass without drafts
   };
 
-  // Adds nodes to the sessions' trees. Blocks while the draft computes. An error, of the model or
-  // for want of memory, leaves what was added; the draft is in no defined state and must not be
-  // used again.
+  // Adds nodes to the sessions' trees. Blocks while the draft computes. A session for which there
+  // is no memory, or whose text the draft cannot read, gets none. An error, of the model, leaves
+  // what was added; the draft is in no defined state and must not be used again.
   Status draft(std::span<const Client> clients, const Worth& worth, const Clock& clock);
   // Drops what it holds for streams whose sessions are over.
   void forget_unless(const std::function<bool(StreamId)>& lives) {
@@ -80,11 +80,12 @@ class ModelDraft final {
     double chance = 1;       // that the whole chain stands
     double weight = 1;
     VerifySession* session = nullptr;
-    bool reads = false;  // its text is not read to the end
+    bool reads = false;    // its text is not read to the end
+    bool foreign = false;  // it has a token that the draft does not know
   };
 
-  Result<Lane*> lane_of(const Client& client);
-  void make_room(const Client& client);
+  Lane* lane_of(const Client& client);
+  bool make_room(const Client& client);
   std::int64_t bytes() const;
   void settle(Lane& lane);
   bool pays(std::vector<Lane*>& lanes, const Worth& worth) const;

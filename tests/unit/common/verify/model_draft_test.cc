@@ -138,6 +138,40 @@ TEST_F(ModelDraftTest, ATextBeyondItsContextGoesOnWithoutIt) {
   EXPECT_GT(small.passes(), 0);
 }
 
+TEST_F(ModelDraftTest, ATextWithTokensThatItDoesNotKnowGoesOnWithoutIt) {
+  ToyDraft small(model_, 0, 1000, -2);
+  options_.draft_model = &small;
+  begin();
+  const TokenId unknown = model_.info().vocab_size - 1;
+  const Open foreign = accepting({1, unknown, 3}, 20), known = accepting({1, 2, 3}, 20);
+  open(1, foreign);
+  decode();
+  EXPECT_EQ(small.passes(), 0);
+  open(2, known);
+  decode();
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_EQ(answer(1), expected(foreign));
+  EXPECT_EQ(answer(2), expected(known));
+}
+
+TEST_F(ModelDraftTest, WhatDoesNotFitItsMemoryGoesOnWithoutIt) {
+  model_.set_kv_bytes_per_position(10);
+  ToyDraft draft(model_);
+  options_.draft_model = &draft;
+  options_.draft_kv_bytes = 300;
+  begin();
+  const std::vector<TokenId> prompt(31, 1);
+  const Open large = accepting(prompt, 10), small = accepting({1, 2, 3}, 10);
+  open(1, large);
+  decode();
+  EXPECT_EQ(draft.passes(), 0);
+  open(2, small);
+  decode();
+  EXPECT_GT(draft.passes(), 0);
+  EXPECT_EQ(answer(1), expected(large));
+  EXPECT_EQ(answer(2), expected(small));
+}
+
 TEST_F(ModelDraftTest, ALongPromptIsNotReadForAShortAnswer) {
   draft_.row = from_ms(1);  // a pass of the target takes 2
   begin();

@@ -79,6 +79,8 @@ Status make_pack(const PackOptions& options) {
                             load_model_files(options.model, {.check_finite = true}));
   OUTRIDER_RETURN_IF_ERROR(
       check_vocabulary(options.model, loaded.vocab_size(), files->config.vocab_size));
+  const std::string note = conversion_note(*files, type);
+  if (!note.empty() && options.notice) options.notice(note);
   std::vector<PackText> texts;
   TokenizerTexts::visit_texts(tokenizer, [&](const char* name, const auto& text) {
     if (text) texts.push_back({name, *text});

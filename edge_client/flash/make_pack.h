@@ -3,6 +3,7 @@
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,8 @@ struct PackOptions {
   std::string dtype = "auto";  // as stored, "f32", "bf16", "int8", "int4"
   int threads = 0;             // that convert; 0: one per core
   LoadProgress progress = {};
+  // Called with messages for the user: what the model loses by its conversion.
+  std::function<void(const std::string&)> notice = {};
 };
 
 // Errors: those of reading the model; RESOURCE_EXHAUSTED where the disk is full, and no file then.

@@ -104,6 +104,9 @@ Result<int> pack_command(const PackOptions& options) {
     std::fprintf(stderr, "\rconverting weights: %3.0f %%",
                  100.0 * static_cast<double>(done) / static_cast<double>(total));
   };
+  packing.notice = [](const std::string& text) {
+    std::fprintf(stderr, "weights: %s\n", text.c_str());
+  };
   const Status packed = make_pack(packing);
   if (begun) std::fputc('\n', stderr);
   OUTRIDER_RETURN_IF_ERROR(packed);

@@ -21,6 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(frequency > 0 && frequency <= 1);
   }
   check(outrider::num_parameters(*config) > 0);
+  const outrider::StoredQuantization& stored = config->quantization;
+  check(stored.bits >= 0 && stored.bits <= 8 && stored.group_size >= 0);
+  check((stored.block_rows > 0) == (stored.block_columns > 0));
   const outrider::Json json = outrider::config_to_json(*config, "float32");
   const auto again = outrider::parse_config(json.dump(), "written");
   check(again.ok() && outrider::config_to_json(*again, "float32") == json);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/compute_type.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +34,13 @@ WeightType stored_type(DType dtype) {
   return WeightType::kF32;  // blocks are widened
 }
 
+// Whether panels hold every quantised matrix of a directory as it is.
+bool keeps_quantized(const ModelFiles& files) {
+  return std::ranges::all_of(files.weights.tensors(), [](const auto& named) {
+    return named.second.quantized == nullptr || stored_format(named.second);
+  });
+}
+
 }  // namespace
 
 Result<ComputeType> parse_compute_type(std::string_view name) {
@@ -51,6 +59,7 @@ std::string_view to_string(ComputeType type) {
 }
 
 ComputeType settle_auto(const ModelFiles& files) {
+  if (!keeps_quantized(files)) return ComputeType::kBf16;
   const auto is_kept_by = [](const TensorView& source, ComputeType type, bool is_output) {
     const WeightMatrix kept = computed_matrix(source, ComputeType::kAuto, is_output);
     return kept.type == WeightType::kQuantized &&
@@ -70,13 +79,31 @@ ComputeType settle_auto(const ModelFiles& files) {
   return ComputeType::kAuto;
 }
 
+std::string conversion_note(const ModelFiles& files, ComputeType wanted) {
+  const ComputeType type = wanted == ComputeType::kAuto ? settle_auto(files) : wanted;
+  if (type == ComputeType::kAuto || type == ComputeType::kF32) return {};
+  for (const auto& [name, tensor] : files.weights.tensors()) {
+    if (tensor.quantized == nullptr) continue;
+    const WeightMatrix matrix = computed_matrix(tensor, type, false);
+    const bool is_kept =
+        matrix.type == WeightType::kQuantized && keeps_blocks(matrix.format, stored_format(tensor));
+    if (is_kept) continue;
+    return std::string(to_string(tensor.quantized->method)) + " matrices are converted to " +
+           std::string(to_string(type)) +
+           (type == ComputeType::kBf16 ? ", which rounds each weight to 8 bits"
+                                       : ", which rounds each weight once more") +
+           "; --dtype f32 keeps them exactly";
+  }
+  return {};
+}
+
 WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted, bool is_output) {
   WeightMatrix matrix{.type = stored_type(source.dtype),
                       .format = {},
                       .data = source.data,
                       .outputs = source.shape[0],
                       .inputs = source.shape[1]};
-  const std::optional<QuantFormat> stored = stored_format(source.dtype);
+  const std::optional<QuantFormat> stored = stored_format(source);
   const auto quantised = [&](const QuantFormat& format) {
     matrix.type = WeightType::kQuantized;
     matrix.format = format;

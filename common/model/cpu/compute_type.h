@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "common/base/status.h"
@@ -20,8 +21,12 @@ Result<ComputeType> parse_compute_type(std::string_view name);
 std::string_view to_string(ComputeType type);
 
 // kInt8 or kInt4 for a model of blocks that kAuto computes as that type does, so that the same
-// arithmetic has one name; else kAuto.
+// arithmetic has one name; kBf16 for a quantised directory that the kernels do not hold as it is;
+// else kAuto.
 ComputeType settle_auto(const ModelFiles& files);
+
+// What a quantised directory loses by its conversion, for the user; empty if nothing.
+std::string conversion_note(const ModelFiles& files, ComputeType wanted);
 
 // The type and shape in which a matrix is computed; data is where it is stored. is_output: it makes
 // logits, which int4 leaves at int8.

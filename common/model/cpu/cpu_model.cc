@@ -136,6 +136,8 @@ Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> 
   OUTRIDER_ASSIGN_OR_RETURN(const ComputeType type, parse_compute_type(options.dtype));
   OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget target, find_vector_target(options.kernel));
   OUTRIDER_RETURN_IF_ERROR(check_computable(files->config, options));
+  const std::string note = conversion_note(*files, type);
+  if (!note.empty() && options.notice) options.notice(note);
   const Kernels& kernels = kernels_for(target);
   auto pool = std::make_unique<ThreadPool>(thread_count(options.threads));
   OUTRIDER_ASSIGN_OR_RETURN(

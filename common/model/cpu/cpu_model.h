@@ -36,7 +36,7 @@ struct CpuModelOptions {
   std::string kernel = "auto";   // "auto" (the fastest), or another of vector_targets.h
   std::string cache_dir =
       {};                   // folder that keeps converted weights for the next start; empty: none
-  CacheNotice notice = {};  // called with messages about the cache for the user
+  CacheNotice notice = {};  // called with messages for the user, about conversions and the cache
   LoadProgress progress = {};  // called while weights are converted (int8, int4)
 };
 

@@ -51,7 +51,8 @@ bool is_name(std::string_view name) {
 
 std::optional<DType> dtype_called(std::string_view name) {
   for (int i = 0; i < kNumDTypes; ++i) {
-    if (to_string(static_cast<DType>(i)) == name) return static_cast<DType>(i);
+    const auto dtype = static_cast<DType>(i);
+    if (to_string(dtype) == name && !needs_scales(dtype)) return dtype;
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/stored_blocks.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -146,6 +147,8 @@ std::optional<QuantFormat> stored_format(DType dtype) {
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:
+    case DType::kF8E4M3:
+    case DType::kI32:
       return std::nullopt;
     case DType::kQ8_0:
     case DType::kQ5_0:
@@ -174,8 +177,25 @@ std::optional<QuantFormat> stored_format(DType dtype) {
   OUTRIDER_CHECK(false);
 }
 
-bool keeps_blocks(const QuantFormat& format, DType dtype) {
-  const std::optional<QuantFormat> stored = stored_format(dtype);
+std::optional<QuantFormat> stored_format(const QuantizedMatrix& matrix) {
+  const bool is_in_order = matrix.group_ids.empty();
+  const bool fits_groups = matrix.num_groups == 1 || matrix.group_size % kQuantGroup == 0;
+  if (matrix.method == QuantMethod::kFp8 || !is_in_order || !fits_groups) return std::nullopt;
+  const QuantFormat format{.bits = static_cast<std::uint8_t>(matrix.bits == 8 ? 8 : 4),
+                           .wide_scales = !matrix.is_symmetric || matrix.scale_dtype != DType::kF16,
+                           .has_minimum = !matrix.is_symmetric};
+  // Values of 8 bits with a minimum are at most 127; an f32 scale times a zero point is rounded.
+  const bool is_exact =
+      matrix.is_symmetric || (format.bits == 4 && matrix.scale_dtype != DType::kF32);
+  return is_exact ? std::optional(format) : std::nullopt;
+}
+
+std::optional<QuantFormat> stored_format(const TensorView& tensor) {
+  return tensor.quantized != nullptr ? stored_format(*tensor.quantized)
+                                     : stored_format(tensor.dtype);
+}
+
+bool keeps_blocks(const QuantFormat& format, const std::optional<QuantFormat>& stored) {
   return stored && format == with_bits(*stored, format.bits);
 }
 
@@ -210,6 +230,24 @@ void unpack_block(DType dtype, const std::byte* block, WeightGroup* out) {
     default:
       OUTRIDER_CHECK(block_elements(dtype) == kQuantGroup);
       return unpack_32(dtype, block, *out);
+  }
+}
+
+void unpack_group(const QuantizedMatrix& matrix, std::int64_t output, std::int64_t index,
+                  WeightGroup& out) {
+  out = {};
+  const std::int64_t begin = index * kQuantGroup;
+  const std::int64_t count = std::min(kQuantGroup, matrix.inputs - begin);
+  const std::int64_t group = matrix.group_of(begin);
+  // Two and three bits with the zero point in the middle of four.
+  const int raise = matrix.is_symmetric && matrix.bits < 4 ? 8 - (1 << (matrix.bits - 1)) : 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    out.values[i] = static_cast<std::uint8_t>(matrix.integer(output, begin + i) + raise);
+  }
+  const float scale = matrix.scale(output, group);
+  out.scales[0] = out.scales[1] = scale;
+  if (!matrix.is_symmetric) {
+    out.minimum = -(scale * static_cast<float>(matrix.zero(output, group)));
   }
 }
 

@@ -1,4 +1,5 @@
-// Converts the block types of GGUF files to the kernels' panels without changing a weight's value.
+// Converts the block types of GGUF files, and matrices of quantised directories, to the kernels'
+// panels without changing a weight's value.
 //
 //   Q8_0, Q5_0         8 bits, f16 scales
 //   Q5_1               8 bits, f16 scales and minimums
@@ -12,7 +13,12 @@
 //   Q2_K               4 bits, f32 scales and minimums, one for each 16 weights
 //   Q3_K               4 bits, f32 scales, one for each 16 weights
 //
-// The 4-bit types fit 8 bits too, with the same scales.
+//   AWQ, GPTQ          4 bits, f32 scales and minimums; f16 scales (f32 if they are not f16) where
+//                      each zero point is in the middle of the range
+//   GPTQ of 8 bits     8 bits, f16 or f32 scales, if each zero point is in the middle
+//
+// The 4-bit types fit 8 bits too, with the same scales. A directory's groups must be whole groups
+// of 32 inputs in the inputs' order; FP8 and other groups are no sums of integers here.
 //
 // The K types' scales are products of an f16 and a small integer, exact in f32. Values of two and
 // three bits take four, those of five and six bits eight.
@@ -21,25 +27,33 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "common/model/cpu/kernels/quant_format.h"
-#include "common/model/format/dtype.h"
+#include "common/model/format/tensor_view.h"
 
 namespace outrider {
 
 // Nothing for types of single elements.
 std::optional<QuantFormat> stored_format(DType dtype);
+// Nothing if panels do not hold the matrix as it is.
+std::optional<QuantFormat> stored_format(const QuantizedMatrix& matrix);
+std::optional<QuantFormat> stored_format(const TensorView& tensor);
 
 // The format for the same weights with `bits` per value, at least those of `stored`.
 QuantFormat with_bits(QuantFormat stored, std::uint8_t bits);
 
-// Whether the format holds blocks of this type without loss.
-bool keeps_blocks(const QuantFormat& format, DType dtype);
+// Whether the format holds weights of the stored one, if there is one, without loss.
+bool keeps_blocks(const QuantFormat& format, const std::optional<QuantFormat>& stored);
 
 // dtype: a block type. block: block_bytes(dtype), of any alignment. out: block_elements(dtype) / 32
 // groups, with values as stored_format() numbers them.
 void unpack_block(DType dtype, const std::byte* block, WeightGroup* out);
+
+// The group from input 32 * index on, of a matrix that has a format; padded at the end of the row.
+void unpack_group(const QuantizedMatrix& matrix, std::int64_t output, std::int64_t index,
+                  WeightGroup& out);
 
 // Changes a group's values from those of `stored` to those of `format`, which keeps the blocks.
 void renumber(const QuantFormat& stored, const QuantFormat& format, WeightGroup& group);

@@ -63,8 +63,12 @@ Result<AnonymousMemory> WeightConverter::convert(const TensorView& tensor, Weigh
   OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, allocate(matrix));
   if (matrix.type != WeightType::kQuantized) {
     round_rows(source, matrix, memory.as<std::byte>());
-  } else if (keeps_blocks(matrix.format, tensor.dtype)) {
-    copy_blocks(source, matrix, memory.as<std::byte>());
+  } else if (keeps_blocks(matrix.format, stored_format(tensor))) {
+    if (tensor.quantized != nullptr) {
+      copy_groups(source, matrix, memory.as<std::byte>());
+    } else {
+      copy_blocks(source, matrix, memory.as<std::byte>());
+    }
   } else if (!quantize_rows(source, matrix, memory.as<std::byte>())) {
     matrix.format.wide_scales = true;
     OUTRIDER_ASSIGN_OR_RETURN(memory, allocate(matrix));
@@ -85,6 +89,7 @@ Result<AnonymousMemory> WeightConverter::allocate(WeightMatrix& matrix) {
 void WeightConverter::for_all_rows(const Rows& source, const RowsConverter& convert_rows) {
   const TensorView& tensor = source.tensor;
   const bool all = source.chosen.empty();
+  const bool by_rows = tensor.quantized == nullptr;  // these are stored by columns
   const std::int64_t outputs = all ? tensor.num_rows() : std::ssize(source.chosen);
   const std::int64_t row_bytes = tensor.row_bytes();
   const std::int64_t slice =
@@ -94,17 +99,23 @@ void WeightConverter::for_all_rows(const Rows& source, const RowsConverter& conv
     pool_.parallel_for(count, kPanelOutputs, [&](std::int64_t begin, std::int64_t end) {
       convert_rows(first + begin, first + end);
     });
-    if (all) forget_pages(tensor.data + first * row_bytes, count * row_bytes);
+    if (all && by_rows) forget_pages(tensor.data + first * row_bytes, count * row_bytes);
   }
+  if (!by_rows) forget_pages(tensor.data, std::ssize(tensor.quantized->numbers));
 }
 
 void WeightConverter::for_each_row(const Rows& source, const RowConverter& convert_row) {
   const std::int64_t inputs = source.tensor.shape[1];
   for_all_rows(source, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> row(static_cast<std::size_t>(inputs));
-    for (std::int64_t n = begin; n < end; ++n) {
-      widen(source.tensor, source.row(n) * inputs, row);
-      convert_row(n, row.data());
+    // Quantised matrices are stored by columns: a panel's rows are read together.
+    const bool together = source.tensor.quantized != nullptr && source.chosen.empty();
+    const std::int64_t step = together ? kPanelOutputs : 1;
+    std::vector<float> rows(static_cast<std::size_t>(step * inputs));
+    for (std::int64_t n = begin; n < end; n += step) {
+      const std::int64_t count = std::min(step, end - n);
+      widen(source.tensor, source.row(n) * inputs,
+            {rows.data(), static_cast<std::size_t>(count * inputs)});
+      for (std::int64_t i = 0; i < count; ++i) convert_row(n + i, rows.data() + i * inputs);
     }
   });
 }
@@ -125,6 +136,26 @@ void WeightConverter::copy_blocks(const Rows& source, const WeightMatrix& matrix
           WeightGroup& group = unpacked[static_cast<std::size_t>(i)];
           renumber(stored, matrix.format, group);
           writer.store(n, at + i, group);
+        }
+      }
+    }
+  });
+}
+
+// A panel's rows together, as the matrix is stored by columns.
+void WeightConverter::copy_groups(const Rows& source, const WeightMatrix& matrix, std::byte* data) {
+  const PanelWriter writer(matrix.format, matrix.inputs, data);
+  const QuantizedMatrix& quantized = *source.tensor.quantized;
+  const std::int64_t groups = (matrix.inputs + kQuantGroup - 1) / kQuantGroup;
+  const QuantFormat stored = *stored_format(quantized);
+  for_all_rows(source, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin; first < end; first += kPanelOutputs) {
+      for (std::int64_t at = 0; at < groups; ++at) {
+        for (std::int64_t n = first; n < std::min(first + kPanelOutputs, end); ++n) {
+          WeightGroup group;
+          unpack_group(quantized, source.row(n), at, group);
+          renumber(stored, matrix.format, group);
+          writer.store(n, at, group);
         }
       }
     }

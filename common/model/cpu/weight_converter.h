@@ -51,6 +51,7 @@ class WeightConverter final {
   void for_all_rows(const Rows& source, const RowsConverter& convert_rows);
   void for_each_row(const Rows& source, const RowConverter& convert_row);
   void copy_blocks(const Rows& source, const WeightMatrix& matrix, std::byte* data);
+  void copy_groups(const Rows& source, const WeightMatrix& matrix, std::byte* data);
   void round_rows(const Rows& source, const WeightMatrix& matrix, std::byte* data);
   bool quantize_rows(const Rows& source, const WeightMatrix& matrix, std::byte* data);
 

@@ -122,6 +122,8 @@ Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles>
   OUTRIDER_RETURN_IF_ERROR(check_llama_blocks(files->config, "device cuda"));
   OUTRIDER_ASSIGN_OR_RETURN(const ComputeType type, parse_compute_type(options.dtype));
   OUTRIDER_ASSIGN_OR_RETURN(const KvLayout kv, kv_layout(files->config, options.kv_dtype));
+  const std::string note = conversion_note(*files, type);
+  if (!note.empty() && options.notice) options.notice(note);
   if (options.kv_bytes < 0) {
     return invalid_argument("kv_bytes = " + std::to_string(options.kv_bytes) +
                             ". Remedy: at least 0");

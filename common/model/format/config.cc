@@ -36,18 +36,6 @@ Result<const ModelFamily*> read_family(FieldReader& fields) {
   return family;
 }
 
-// Unsupported features that would change the result.
-Status refuse_unsupported(FieldReader& fields) {
-  for (const char* key : {"quantization_config", "compression_config"}) {
-    if (fields.has(key)) {
-      fields.fail(unimplemented(fields.what() + ": " + key +
-                                " is not supported: use the unquantized model; --dtype int8 "
-                                "quantizes it at loading"));
-    }
-  }
-  return fields.status();
-}
-
 Status read_shape(FieldReader& fields, const ModelFamily& family, ModelConfig& config) {
   const auto count = [&fields](const char* key, std::int64_t high,
                                std::optional<std::int64_t> absent = {}) {
@@ -141,9 +129,9 @@ Result<ModelConfig> parse_config(std::string_view text, const std::string& what)
   FieldReader fields(json, what);
   OUTRIDER_RETURN_IF_ERROR(fields.status());
   OUTRIDER_ASSIGN_OR_RETURN(const ModelFamily* family, read_family(fields));
-  OUTRIDER_RETURN_IF_ERROR(refuse_unsupported(fields));
   ModelConfig config;
   config.architecture = family->name;
+  OUTRIDER_RETURN_IF_ERROR(read_quantization(fields, config));
   OUTRIDER_RETURN_IF_ERROR(read_shape(fields, *family, config));
   config.tied_embeddings = fields.flag("tie_word_embeddings", family->tied_embeddings);
   OUTRIDER_RETURN_IF_ERROR(read_kinds(fields, *family, config));

@@ -16,6 +16,9 @@ Status read_kinds(FieldReader& fields, const ModelFamily& family, ModelConfig& c
 // The rotations; may lower max_positions.
 Status read_rope(FieldReader& fields, const ModelFamily& family, ModelConfig& config);
 
+// How the matrices are quantised, if they are.
+Status read_quantization(FieldReader& fields, ModelConfig& config);
+
 // Windows, and which layers have which rotation.
 Status read_windows(FieldReader& fields, const ModelFamily& family, ModelConfig& config);
 

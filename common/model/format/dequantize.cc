@@ -238,6 +238,8 @@ void dequantize_block(DType dtype, const std::byte* block, float* out) {
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:
+    case DType::kF8E4M3:
+    case DType::kI32:
       break;
   }
   OUTRIDER_CHECK(false);

@@ -3,27 +3,37 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "common/base/status.h"
 
 namespace outrider {
 namespace {
 
-// In the order of DType.
-constexpr std::array<GgufTensorType, kNumDTypes> kGgufTypes = {
-    GgufTensorType::kF32,  GgufTensorType::kF16,    GgufTensorType::kBF16,  GgufTensorType::kQ8_0,
-    GgufTensorType::kQ4_0, GgufTensorType::kQ4_1,   GgufTensorType::kQ5_0,  GgufTensorType::kQ5_1,
-    GgufTensorType::kQ4_K, GgufTensorType::kQ5_K,   GgufTensorType::kQ6_K,  GgufTensorType::kQ2_K,
-    GgufTensorType::kQ3_K, GgufTensorType::kIQ4_NL, GgufTensorType::kIQ4_XS};
+// In the order of DType; nothing for types that GGUF files do not have.
+constexpr std::array<std::optional<GgufTensorType>, kNumDTypes> kGgufTypes = {
+    GgufTensorType::kF32,   GgufTensorType::kF16,  GgufTensorType::kBF16, std::nullopt,
+    std::nullopt,           GgufTensorType::kQ8_0, GgufTensorType::kQ4_0, GgufTensorType::kQ4_1,
+    GgufTensorType::kQ5_0,  GgufTensorType::kQ5_1, GgufTensorType::kQ4_K, GgufTensorType::kQ5_K,
+    GgufTensorType::kQ6_K,  GgufTensorType::kQ2_K, GgufTensorType::kQ3_K, GgufTensorType::kIQ4_NL,
+    GgufTensorType::kIQ4_XS};
 
-const GgufTensorTypeInfo& info_of_type(DType dtype) {
+struct TypeInfo {
+  std::string_view name;
+  std::int64_t block_bytes = 0;
+};
+
+const TypeInfo& info_of_type(DType dtype) {
   static const auto infos = [] {
-    std::array<const GgufTensorTypeInfo*, kGgufTypes.size()> all{};
-    std::ranges::transform(kGgufTypes, all.begin(),
-                           [](GgufTensorType type) { return &info_of(type); });
+    std::array<TypeInfo, kNumDTypes> all{};
+    std::ranges::transform(kGgufTypes, all.begin(), [](std::optional<GgufTensorType> type) {
+      return type ? TypeInfo{info_of(*type).name, info_of(*type).block_bytes} : TypeInfo{};
+    });
+    all[static_cast<std::size_t>(DType::kF8E4M3)] = {"F8_E4M3", 1};
+    all[static_cast<std::size_t>(DType::kI32)] = {"I32", 4};
     return all;
   }();
-  return *infos[static_cast<std::size_t>(dtype)];
+  return infos[static_cast<std::size_t>(dtype)];
 }
 
 constexpr std::uint32_t kF32Infinity = 0x7f800000;
@@ -48,14 +58,14 @@ DType dtype_of(GgufTensorType type) {
 }
 
 std::optional<DType> parse_dtype(std::string_view name) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kI32}) {
     if (name == to_string(dtype)) return dtype;
   }
   return std::nullopt;
 }
 
 std::string_view config_name(DType dtype) {
-  OUTRIDER_CHECK(block_elements(dtype) == 1);
+  OUTRIDER_CHECK(block_elements(dtype) == 1 && !needs_scales(dtype));
   if (dtype == DType::kF32) return "float32";
   return dtype == DType::kF16 ? "float16" : "bfloat16";
 }
@@ -70,6 +80,20 @@ float from_f16(std::uint16_t bits) {
     return sign != 0 ? -magnitude : magnitude;
   }
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+float from_f8_e4m3(std::uint8_t bits) {
+  const int exponent = bits >> 3 & 15, fraction = bits & 7;
+  float magnitude = 0;
+  if (exponent == 15 && fraction == 7) {
+    magnitude = std::numeric_limits<float>::quiet_NaN();
+  } else if (exponent == 0) {
+    magnitude = static_cast<float>(fraction) * 0x1p-9f;
+  } else {
+    magnitude = std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 120) << 23 |
+                                     static_cast<std::uint32_t>(fraction) << 20);
+  }
+  return (bits & 0x80) != 0 ? -magnitude : magnitude;
 }
 
 std::uint16_t to_bf16(float value) {

@@ -13,12 +13,15 @@
 
 namespace outrider {
 
-// The first three are single elements. The others are GGUF's: a row consists of blocks of values of
-// a few bits with their own scales (dequantize.h).
+// The first five are single elements, of which two are parts of quantised matrices and need scales
+// (quantized_matrix.h). The others are GGUF's: a row consists of blocks of values of a few bits
+// with their own scales (dequantize.h).
 enum class DType : std::uint8_t {
   kF32,
   kF16,
   kBF16,
+  kF8E4M3,
+  kI32,
   kQ8_0,
   kQ4_0,
   kQ4_1,
@@ -32,23 +35,28 @@ enum class DType : std::uint8_t {
   kIQ4_NL,
   kIQ4_XS,
 };
-inline constexpr int kNumDTypes = 15;
+inline constexpr int kNumDTypes = 17;
 
 // Elements of a block, 1, 32 or 256, and its bytes. A tensor's last dimension is whole blocks: its
 // rows have elements / block_elements * block_bytes bytes.
 constexpr std::int64_t block_elements(DType dtype) {
-  if (dtype <= DType::kBF16) return 1;
+  if (dtype <= DType::kI32) return 1;
   return dtype < DType::kQ4_K || dtype == DType::kIQ4_NL ? 32 : 256;
 }
 std::int64_t block_bytes(DType dtype);
 
-// As safetensors and GGUF spell it: "F32", "F16", "BF16", "Q8_0".
+// Whether values of this type are no weights by themselves.
+constexpr bool needs_scales(DType dtype) {
+  return dtype == DType::kF8E4M3 || dtype == DType::kI32;
+}
+
+// As safetensors and GGUF spell it: "F32", "F16", "BF16", "F8_E4M3", "I32", "Q8_0".
 std::string_view to_string(DType dtype);
 DType dtype_of(GgufTensorType type);
-// The types of safetensors files: "F32", "F16", "BF16".
+// The types of safetensors files: "F32", "F16", "BF16", "F8_E4M3", "I32".
 std::optional<DType> parse_dtype(std::string_view name);
 
-// As in config.json: "float32", "float16", "bfloat16". Not for block types.
+// As in config.json: "float32", "float16", "bfloat16". Not for other types.
 std::string_view config_name(DType dtype);
 
 // Widening is exact. Narrowing rounds to nearest, ties to even; NaN stays NaN.
@@ -56,6 +64,9 @@ constexpr float from_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 float from_f16(std::uint16_t bits);
+// A sign, four bits of exponent and three of fraction. Both numbers of seven ones are NaN; there is
+// no infinity.
+float from_f8_e4m3(std::uint8_t bits);
 std::uint16_t to_bf16(float value);
 std::uint16_t to_f16(float value);
 

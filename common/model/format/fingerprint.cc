@@ -19,8 +19,8 @@ void add_field(Sha256& hash, std::string_view field) {
   hash.update(field);
 }
 
-void add_content(Sha256& hash, const TensorView& tensor) {
-  const std::string_view bytes(reinterpret_cast<const char*>(tensor.data), tensor.num_bytes);
+void add_content(Sha256& hash, std::span<const std::byte> content) {
+  const std::string_view bytes(reinterpret_cast<const char*>(content.data()), content.size());
   if (bytes.size() <= kBlockBytes * kNumBlocks) {
     hash.update(bytes);
     return;
@@ -29,6 +29,21 @@ void add_content(Sha256& hash, const TensorView& tensor) {
   for (std::size_t block = 0; block < kNumBlocks; ++block) {
     const std::size_t begin = last / (kNumBlocks - 1) * block;
     hash.update(bytes.substr(block + 1 == kNumBlocks ? last : begin, kBlockBytes));
+  }
+}
+
+// A quantised matrix by what its values depend on.
+void add_quantized(Sha256& hash, const QuantizedMatrix& matrix) {
+  add_field(hash, to_string(matrix.method));
+  add_field(hash, to_string(matrix.scale_dtype));
+  for (const std::int64_t number :
+       {std::int64_t{matrix.bits}, matrix.first_output, matrix.stored_outputs, matrix.group_size,
+        matrix.group_outputs, std::int64_t{matrix.zeros_less_one}}) {
+    add_field(hash, std::to_string(number));
+  }
+  for (const auto part : {matrix.numbers, matrix.zeros, matrix.scales, matrix.group_ids}) {
+    add_field(hash, std::to_string(part.size()));
+    add_content(hash, part);
   }
 }
 
@@ -59,8 +74,10 @@ std::string model_fingerprint(const ModelConfig& config, const Weights& weights)
     for (const std::int64_t size : tensor.shape) add_field(hash, std::to_string(size));
     if (tensor.interleaved > 0) add_field(hash, "interleaved");
     if (tensor.added != 0.0f) add_field(hash, "less " + std::to_string(tensor.added));
-    if (tensor.transposed == 0) {
-      add_content(hash, tensor);
+    if (tensor.quantized != nullptr) {
+      add_quantized(hash, *tensor.quantized);
+    } else if (tensor.transposed == 0) {
+      add_content(hash, {tensor.data, tensor.num_bytes});
     } else {
       add_rows(hash, tensor);
     }

@@ -101,8 +101,9 @@ bool HeaderHandler::string(std::string& value) {
   if (state_ != State::kTensor || field_ != "dtype") return misplaced("a string");
   const std::optional<DType> dtype = parse_dtype(value);
   if (!dtype) {
-    status_ = unimplemented(what_ + ": tensor " + printable(entries_.back().name) + " has dtype " +
-                            printable(value) + "; supported are F32, F16 and BF16");
+    status_ = unimplemented(
+        what_ + ": tensor " + printable(entries_.back().name) + " has dtype " + printable(value) +
+        "; supported are F32, F16 and BF16, and F8_E4M3 and I32 in quantised models");
     return false;
   }
   entries_.back().dtype = *dtype;

@@ -22,6 +22,20 @@ void widen_halves(const std::byte* data, DType dtype, std::span<float> out) {
   }
 }
 
+// The bare numbers, without their scales.
+void widen_parts(const std::byte* data, DType dtype, std::span<float> out) {
+  for (float& value : out) {
+    if (dtype == DType::kF8E4M3) {
+      value = from_f8_e4m3(std::to_integer<std::uint8_t>(*data));
+    } else {
+      std::int32_t number = 0;
+      std::memcpy(&number, data, sizeof(number));
+      value = static_cast<float>(number);
+    }
+    data += block_bytes(dtype);
+  }
+}
+
 void widen_blocks(const std::byte* data, DType dtype, std::int64_t begin, std::span<float> out) {
   const auto length = static_cast<std::size_t>(block_elements(dtype));
   data += begin / block_elements(dtype) * block_bytes(dtype);
@@ -44,7 +58,8 @@ void widen_blocks(const std::byte* data, DType dtype, std::int64_t begin, std::s
 void widen_run(const std::byte* data, DType dtype, std::int64_t begin, std::span<float> out) {
   if (block_elements(dtype) > 1) return widen_blocks(data, dtype, begin, out);
   data += begin * block_bytes(dtype);
-  if (dtype != DType::kF32) return widen_halves(data, dtype, out);
+  if (dtype == DType::kF16 || dtype == DType::kBF16) return widen_halves(data, dtype, out);
+  if (needs_scales(dtype)) return widen_parts(data, dtype, out);
   if (!out.empty()) std::memcpy(out.data(), data, out.size_bytes());
 }
 
@@ -70,6 +85,11 @@ void widen_rows(const TensorView& tensor, std::int64_t begin, std::span<float> o
 
 }  // namespace
 
+std::int64_t TensorView::num_elements() const {
+  if (quantized != nullptr) return quantized->outputs * quantized->inputs;
+  return static_cast<std::int64_t>(num_bytes) / block_bytes(dtype) * block_elements(dtype);
+}
+
 const std::byte* TensorView::row(std::int64_t index) const {
   if (interleaved > 0) {
     const std::int64_t head = index / interleaved;
@@ -83,7 +103,9 @@ const std::byte* TensorView::row(std::int64_t index) const {
 void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
   OUTRIDER_CHECK(begin >= 0 &&
                  begin + static_cast<std::int64_t>(out.size()) <= tensor.num_elements());
-  if (tensor.transposed > 0) {
+  if (tensor.quantized != nullptr) {
+    tensor.quantized->widen(begin, out);
+  } else if (tensor.transposed > 0) {
     widen_columns(tensor, begin, out);
   } else if (tensor.interleaved > 0) {
     widen_rows(tensor, begin, out);
@@ -98,6 +120,14 @@ std::vector<float> widened(const TensorView& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.num_elements()));
   widen(tensor, 0, values);
   return values;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t size : shape) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  }
+  return text + "]";
 }
 
 }  // namespace outrider

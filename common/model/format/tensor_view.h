@@ -6,10 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/model/format/dtype.h"
+#include "common/model/format/quantized_matrix.h"
 
 namespace outrider {
 
@@ -28,22 +32,32 @@ struct TensorView {
   // element n + k * transposed from `data` on. Single elements only, no blocks.
   std::int64_t transposed = 0;
   float added = 0.0f;  // to each stored value
+  // If not null, what a directory's quantised matrix consists of. `dtype`, `data` and `num_bytes`
+  // are those of its numbers.
+  std::shared_ptr<const QuantizedMatrix> quantized = nullptr;
 
   // Whether the values lie in the model's order and are the model's.
-  bool is_plain() const { return interleaved == 0 && transposed == 0 && added == 0.0f; }
-  std::int64_t num_elements() const {
-    return static_cast<std::int64_t>(num_bytes) / block_bytes(dtype) * block_elements(dtype);
+  bool is_plain() const {
+    return interleaved == 0 && transposed == 0 && added == 0.0f && quantized == nullptr;
   }
+  std::int64_t num_elements() const;
   std::int64_t num_rows() const { return shape.empty() ? 1 : shape[0]; }
   std::int64_t row_bytes() const { return static_cast<std::int64_t>(num_bytes) / num_rows(); }
-  // The address of row `index`; not for a transposed matrix.
+  // The address of row `index`; not for a transposed or quantised matrix.
   const std::byte* row(std::int64_t index) const;
 };
 
+// By name.
+using TensorMap = std::map<std::string, TensorView, std::less<>>;
+
 // Writes the tensor's elements [begin, begin + out.size()) as f32: exact for single elements, and
-// as the reference for blocks (dequantize.h). The range may begin and end within blocks.
+// as the reference for blocks (dequantize.h) and quantised matrices (quantized_matrix.h). The range
+// may begin and end within blocks.
 void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out);
 // All values of a small tensor.
 std::vector<float> widened(const TensorView& tensor);
+
+// "[3, 4]"
+std::string shape_text(const std::vector<std::int64_t>& shape);
 
 }  // namespace outrider

@@ -11,6 +11,7 @@
 
 #include "common/base/files.h"
 #include "common/model/format/gguf_config.h"
+#include "common/model/format/quantized_tensors.h"
 #include "common/model/format/safetensors.h"
 #include "common/model/format/stored_tensors.h"
 
@@ -20,13 +21,6 @@ namespace {
 constexpr std::int64_t kMaxIndexBytes = 64 << 20;
 constexpr const char* kSingleFile = "/model.safetensors";
 constexpr const char* kIndexFile = "/model.safetensors.index.json";
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (const std::int64_t size : shape)
-    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
-}
 
 // Whether the path exists, also if it is a link loop or not readable.
 bool exists(const std::string& path) {
@@ -56,6 +50,37 @@ bool is_derived(std::string_view name, const ModelConfig& config) {
   return name.ends_with(".rotary_emb.inv_freq") ||
          (config.architecture == "gpt2" &&
           (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")));
+}
+
+// The model's tensors in one of the directory's, which is removed from `left`.
+Result<std::vector<std::pair<std::string, TensorView>>> take_tensor(const StoredTensor& stored,
+                                                                    const ModelConfig& config,
+                                                                    TensorMap& left) {
+  const ModelFamily& family = family_of(config);
+  std::vector<std::string> names{stored.name};
+  if (family.body_is_optional && stored.name.starts_with(family.body)) {
+    names.push_back(stored.name.substr(std::string_view(family.body).size()));
+  }
+  for (const std::string& name : names) {
+    OUTRIDER_ASSIGN_OR_RETURN(auto parts, take_quantized(stored, name, config.quantization, left));
+    if (!parts.empty()) return parts;
+    const auto found = left.find(name);
+    if (found == left.end()) continue;
+    const TensorView& tensor = found->second;
+    if (tensor.shape != stored.shape) {
+      return data_loss("tensor " + stored.name + " has shape " + shape_text(tensor.shape) +
+                       ", config.json requires " + shape_text(stored.shape));
+    }
+    if (needs_scales(tensor.dtype)) {
+      return data_loss("tensor " + stored.name + " has dtype " +
+                       std::string(to_string(tensor.dtype)) + ", must be F32, F16 or BF16");
+    }
+    parts = split(stored, tensor);
+    left.erase(found);
+    return parts;
+  }
+  return data_loss("tensor " + stored.name + " is missing; config.json requires it with shape " +
+                   shape_text(stored.shape));
 }
 
 bool all_finite(std::span<const float> values, std::size_t& where) {
@@ -108,8 +133,7 @@ Status Weights::add_shards(const std::string& directory) {
   return {};
 }
 
-Weights Weights::from_views(std::unique_ptr<MappedFile> file,
-                            std::map<std::string, TensorView, std::less<>> tensors) {
+Weights Weights::from_views(std::unique_ptr<MappedFile> file, TensorMap tensors) {
   Weights weights;
   weights.files_.push_back(std::move(file));
   weights.tensors_ = std::move(tensors);
@@ -176,36 +200,18 @@ std::int64_t Weights::num_bytes() const {
 }
 
 Status Weights::arrange(const ModelConfig& config) {
-  const ModelFamily& family = family_of(config);
-  const std::string_view body = family.body;
-  std::map<std::string, TensorView, std::less<>> left = std::move(tensors_);
+  TensorMap left = std::move(tensors_);
   tensors_.clear();
   for (const StoredTensor& stored : stored_tensors(config, FileKind::kDirectory)) {
-    auto found = left.find(stored.name);
-    if (found == left.end() && family.body_is_optional && stored.name.starts_with(body)) {
-      found = left.find(stored.name.substr(body.size()));
-    }
-    if (found == left.end()) {
-      return data_loss("tensor " + stored.name +
-                       " is missing; config.json requires it with shape " +
-                       shape_text(stored.shape));
-    }
-    if (found->second.shape != stored.shape) {
-      return data_loss("tensor " + stored.name + " has shape " + shape_text(found->second.shape) +
-                       ", config.json requires " + shape_text(stored.shape));
-    }
-    for (auto& [name, view] : split(stored, found->second)) {
-      tensors_.emplace(name, std::move(view));
-    }
-    left.erase(found);
+    OUTRIDER_ASSIGN_OR_RETURN(auto parts, take_tensor(stored, config, left));
+    for (auto& [name, view] : parts) tensors_.emplace(name, std::move(view));
   }
   return take_leftovers(config, left);
 }
 
-Status Weights::take_leftovers(const ModelConfig& config,
-                               const std::map<std::string, TensorView, std::less<>>& left) const {
+Status Weights::take_leftovers(const ModelConfig& config, const TensorMap& left) const {
   for (const auto& [name, tensor] : left) {
-    if (is_derived(name, config)) continue;
+    if (is_derived(name, config) || is_without_effect(name, tensor, config.quantization)) continue;
     if (name == weight_name(ModelPart::kHead)) {
       OUTRIDER_RETURN_IF_ERROR(check_tied(tensor));
       continue;

@@ -16,7 +16,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,8 +41,7 @@ class Weights final {
 
   // Tensors of a mapped file of another kind, read and checked by the caller. Those that a pack
   // stores in another form may be missing.
-  static Weights from_views(std::unique_ptr<MappedFile> file,
-                            std::map<std::string, TensorView, std::less<>> tensors);
+  static Weights from_views(std::unique_ptr<MappedFile> file, TensorMap tensors);
 
   // nullptr if there is none of that name.
   const TensorView* find(std::string_view name) const;
@@ -51,11 +49,12 @@ class Weights final {
   const TensorView& at(std::string_view name) const;
 
   // By name.
-  const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
+  const TensorMap& tensors() const { return tensors_; }
   // Of all tensors together.
   std::int64_t num_bytes() const;
 
-  // Replaces the directory's tensors by the model's, which are views of them (stored_tensors.h).
+  // Replaces the directory's tensors by the model's, which are views of them (stored_tensors.h,
+  // quantized_tensors.h).
   // Every tensor that `config` requires must exist with its shape, and there must be no other:
   // ignoring one would silently compute another model. After an error only the message is valid.
   Status arrange(const ModelConfig& config);
@@ -70,13 +69,12 @@ class Weights final {
   Weights() = default;
   Status add_file(const std::string& path);
   Status add_shards(const std::string& directory);
-  Status take_leftovers(const ModelConfig& config,
-                        const std::map<std::string, TensorView, std::less<>>& left) const;
+  Status take_leftovers(const ModelConfig& config, const TensorMap& left) const;
   Status check_tied(const TensorView& head) const;
 
   std::vector<std::unique_ptr<MappedFile>> files_;
   std::optional<GgufFile> gguf_;
-  std::map<std::string, TensorView, std::less<>> tensors_;
+  TensorMap tensors_;
 };
 
 }  // namespace outrider

@@ -37,7 +37,7 @@ class Loader final {
   // The mapping itself if no conversion is needed.
   at::Tensor tensor(const std::string& name, at::ScalarType dtype) const {
     const TensorView& view = files_.weights.at(name);
-    if (block_elements(view.dtype) > 1 || view.interleaved > 0) {
+    if (block_elements(view.dtype) > 1 || !view.is_plain()) {
       at::Tensor values = at::empty(view.shape, at::kFloat);
       widen(view, 0, {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())});
       return values.to(device_, dtype);

@@ -106,7 +106,7 @@ TEST(StoredBlocksTest, ACheaperTypeKeepsBlocksThatFitIt) {
     const QuantFormat stored = *stored_format(dtype);
     const QuantFormat int8 = computed_matrix(tensor, ComputeType::kInt8, false).format;
     const QuantFormat int4 = computed_matrix(tensor, ComputeType::kInt4, false).format;
-    EXPECT_TRUE(keeps_blocks(int8, dtype)) << to_string(dtype);
+    EXPECT_TRUE(keeps_blocks(int8, stored)) << to_string(dtype);
     EXPECT_EQ(int4, stored.bits == 4 ? stored : (QuantFormat{.bits = 4, .has_minimum = true}))
         << to_string(dtype);
     EXPECT_EQ(computed_matrix(tensor, ComputeType::kInt4, true).format, int8) << to_string(dtype);

@@ -125,7 +125,7 @@ TEST(SafetensorsTest, ShapesMustMatchTheirBytes) {
   const std::string misaligned =
       "{" + tensor("a", "[1]", 0, 2, "BF16") + "," + tensor("b", "[1]", 2, 6) + "}";
   EXPECT_THAT(error_of(misaligned, 6), HasSubstr("misaligned"));
-  EXPECT_THAT(error_of("{" + tensor("a", "[1]", 0, 1, "F8_E4M3") + "}", 1), HasSubstr("F8_E4M3"));
+  EXPECT_THAT(error_of("{" + tensor("a", "[1]", 0, 1, "F8_E5M2") + "}", 1), HasSubstr("F8_E5M2"));
 }
 
 TEST(SafetensorsTest, FilesPutInPlaceOfWeightsAreCalledByTheirName) {

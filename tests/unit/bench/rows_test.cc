@@ -99,7 +99,7 @@ TEST(RowInvariance, HoldsForEveryKernelAndNumberOfThreads) {
   constexpr Case kModels[] = {{"llama", "f32", "bf16"},        {"mistral", "int8", "f32"},
                               {"qwen2", "bf16", "f32"},        {"qwen3", "int4", "bf16"},
                               {"gemma3_text", "int8", "bf16"}, {"gpt2", "int4", "f32"},
-                              {"qwen3_moe", "int8", "f32"}};
+                              {"qwen3_moe", "int8", "f32"},    {"mixtral", "int4", "f32"}};
   TestDirectory directory;
   for (const auto& [architecture, dtype, kv_dtype] : kModels) {
     const auto files = small_model(directory.path(), architecture, DType::kF32);

@@ -1,0 +1,216 @@
+// Whole answers of families whose blocks are not a llama's: small random models in memory on the
+// server, the same model streamed from flash on the device, a draft of fewer bits. Whatever
+// strategy drafts, and wherever the link is cut, the text is what the target alone says.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/sim/sim_edge.h"
+#include "bench/sim/sim_link.h"
+#include "bench/sim/sim_server.h"
+#include "common/base/enum_names.h"
+#include "common/base/thread_pool.h"
+#include "common/model/cpu/cpu_model.h"
+#include "common/model/cpu/model_pack_writer.h"
+#include "common/sampling/sampling.h"
+#include "edge_client/flash/flash_model.h"
+#include "tests/sim/sim_probe.h"
+#include "tests/unit/common/model/cpu/small_models.h"
+#include "tests/unit/common/model/test_directory.h"
+
+namespace outrider {
+namespace {
+
+constexpr Position kPrompt = 11, kAnswer = 100;
+constexpr std::uint64_t kSeed = 5;
+
+SamplingParams sampling_at(float temperature) {
+  SamplingParams sampling;
+  sampling.temperature = temperature;
+  return sampling;
+}
+
+// What an answer shows.
+class Shown final : public AnswerText, public SimEdgeObserver {
+ public:
+  Update push(TokenId) override { return {}; }
+  std::string finish() override { return {}; }
+  void on_action(SessionAction& action) override {
+    const auto* emit = std::get_if<Emit>(&action);
+    if (emit == nullptr) return;
+    for (const Emit::Token& token : emit->tokens) {
+      if (token.id < 0) continue;
+      ids.push_back(token.id);
+      drafted += token.drafted ? 1 : 0;
+    }
+  }
+
+  std::vector<TokenId> ids;
+  std::size_t drafted = 0;  // of them, by the draft
+};
+
+class FamiliesSim : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const auto files = small_model(directory_.path(), GetParam(), DType::kF32, 5);
+    ASSERT_NE(files, nullptr);
+    target_ = *make_cpu_model(files, {.dtype = "int8", .threads = 1});
+    draft_ = *make_cpu_model(files, {.dtype = "int4", .threads = 1});
+    ThreadPool pool(1);
+    const auto weights =
+        CpuWeightsLoader(kernels_for(*find_vector_target("auto")), pool, {"", {}}, {})
+            .load(files, ComputeType::kInt8);
+    ASSERT_TRUE(weights.ok());
+    ASSERT_TRUE(write_model_pack(directory_.path("pack"), *weights, {}).ok());
+    auto flash = FlashModel::open(directory_.path("pack"),
+                                  {.memory_budget = least_budget(), .threads = 1}, clock_);
+    ASSERT_TRUE(flash.ok()) << flash.status().to_string();
+    flash_ = *std::move(flash);
+    ASSERT_GT(flash_->plan().streamed_bytes, 0u);
+  }
+
+  std::uint64_t least_budget() const {
+    const ModelPack pack = *ModelPack::open(directory_.path("pack"));
+    std::uint64_t refused = 0, enough = std::uint64_t{1} << 30;
+    while (enough - refused > kDirectAlignment) {
+      const std::uint64_t budget = refused + (enough - refused) / 2;
+      const bool fits = FlashModel::check_budget(pack, {.memory_budget = budget}).ok();
+      (fits ? enough : refused) = budget;
+    }
+    return enough;
+  }
+
+  // The target alone, a token a pass.
+  std::vector<TokenId> plain(float temperature) {
+    std::vector<TokenId> text = some_tokens(kPrompt);
+    const auto cache = *target_->new_cache(kPrompt + kAnswer);
+    PassOutput out;
+    Slot last = kRootSlot;
+    for (Position at = 0; at + 1 < kPrompt + kAnswer; ++at) {
+      last = *cache->slots().append(last);
+      const Row row{cache.get(), last, text[static_cast<std::size_t>(at)], true};
+      EXPECT_TRUE(target_->forward({&row, 1}, out).ok());
+      if (at + 1 < kPrompt) continue;
+      text.push_back(choose(out.logits, sampling_at(temperature), kSeed, at + 1));
+    }
+    return {text.begin() + kPrompt, text.end()};
+  }
+
+  struct Cut {
+    std::size_t at = 0;  // tokens shown
+    bool is_silent = false;
+  };
+
+  // cut: the link goes there, and comes back after some seconds; nothing: it stays.
+  Shown answer(Strategy strategy, float temperature, const std::optional<Cut>& cut) {
+    Simulation simulation(kSeed);
+    SimServer server(simulation, *target_, options(4),
+                     [](const PassRowCounts&) { return from_ms(15); });
+    SimServer device(simulation, flash_->model(), options(256),
+                     [](const PassRowCounts&) { return from_ms(60); });
+    const SimLink::Delays delays{from_ms(2), from_ms(25)};
+    SimLink link(simulation, server, {.up = delays, .down = delays});
+    SimLink in_process(simulation, device, {});
+    SimProbe probe(simulation, link);
+    Shown shown;
+    SimEdge edge(simulation, VerifierRoutes(link, in_process, probe), *draft_, shown,
+                 setup(strategy, temperature), shown);
+    edge.begin();
+    bool is_cut = !cut;
+    const TimePoint deadline = simulation.now() + std::chrono::hours(1);
+    while (!edge.done() && simulation.step(deadline)) {
+      if (is_cut || shown.ids.size() < cut->at) continue;
+      is_cut = true;
+      link.partition_up(from_ms(700));
+      link.partition_down(from_ms(700));
+      link.cut(cut->is_silent ? Duration::max() : from_ms(10), from_ms(200));
+    }
+    EXPECT_TRUE(edge.done() && edge.finish().status.ok());
+    failovers_ += edge.failover()->figures().failovers;
+    failbacks_ += edge.failover()->figures().failbacks;
+    return shown;
+  }
+
+  static SchedulerOptions options(std::uint32_t prefill_chunk) {
+    SchedulerOptions options;
+    options.tokenizer_hash = "none";
+    options.prefill_chunk = prefill_chunk;
+    return options;
+  }
+
+  SimEdgeSetup setup(Strategy strategy, float temperature) const {
+    const ModelInfo& info = target_->info();
+    SimEdgeSetup setup{.prompt = some_tokens(kPrompt),
+                       .decoding = {},
+                       .drafter = {.max_positions = info.max_positions,
+                                   .vocab_size = info.vocab_size,
+                                   .prefill_chunk = 64,
+                                   .workers = 1,
+                                   .max_nodes = 256},
+                       .step_takes = [](std::size_t) { return from_ms(4); }};
+    DecodingOptions& decoding = setup.decoding;
+    decoding.speculation.first.strategy = strategy;
+    decoding.speculation.first.gamma = 4;
+    decoding.speculation.token_bound = info.vocab_size;
+    decoding.speculation.end_position = kPrompt + kAnswer;
+    decoding.tokenizer_hash = "none";
+    decoding.choice.sampling = sampling_at(temperature);
+    decoding.choice.seed = kSeed;
+    FailoverSetup failover{.options = {},
+                           .fingerprint = info.fingerprint,
+                           .arithmetic_id = info.arithmetic_id,
+                           .replaced = {}};
+    failover.options.link.first_patience = from_ms(500);
+    failover.options.failback_after = from_ms(100);
+    failover.options.strict_target = true;
+    setup.failover = failover;
+    return setup;
+  }
+
+  TestDirectory directory_;
+  SystemClock clock_;
+  std::unique_ptr<Model> target_, draft_;
+  std::unique_ptr<FlashModel> flash_;
+  std::uint64_t failovers_ = 0, failbacks_ = 0;
+};
+
+TEST_P(FamiliesSim, NoStrategyChangesTheText) {
+  std::size_t drafted = 0;
+  for (const float temperature : {0.0f, 0.7f, 1.0f}) {
+    const std::vector<TokenId> expected = plain(temperature);
+    for (const Strategy strategy :
+         {Strategy::kAr, Strategy::kSd, Strategy::kFsd, Strategy::kMirror}) {
+      const Shown shown = answer(strategy, temperature, {});
+      EXPECT_EQ(shown.ids, expected) << name_of(strategy) << " at " << temperature;
+      drafted += shown.drafted;
+    }
+  }
+  EXPECT_GT(drafted, 3 * 3 * kAnswer / 4) << "the draft was hardly of use";
+  EXPECT_EQ(failovers_, 0u);
+}
+
+TEST_P(FamiliesSim, ACutInTheMiddleOfAnAnswerCostsNoToken) {
+  constexpr std::size_t kPlaces[] = {1, 8, 15, 27, 40, 58, 77, 91};
+  for (const float temperature : {0.0f, 0.8f}) {
+    const std::vector<TokenId> expected = plain(temperature);
+    for (const std::size_t at : kPlaces) {
+      for (const bool is_silent : {false, true}) {
+        const Shown shown = answer(Strategy::kMirror, temperature, Cut{at, is_silent});
+        EXPECT_EQ(shown.ids, expected) << "cut at " << at << " at " << temperature;
+      }
+    }
+  }
+  EXPECT_GE(failovers_, 24u);
+  EXPECT_GT(failbacks_, 8u);
+  EXPECT_GT(flash_->stats().bytes_read, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FamiliesSim,
+                         testing::Values("gpt2", "gemma3_text", "mixtral", "qwen3_moe"));
+
+}  // namespace
+}  // namespace outrider

@@ -5,11 +5,15 @@
 #include <cstdio>
 #include <future>
 #include <limits>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/cpu/cpu_pass.h"
 #include "common/model/format/architecture.h"
+#include "edge_client/flash/streamed_experts.h"
+#include "edge_client/flash/streamed_layers.h"
 #include "edge_client/flash/whole_file_model.h"
 
 namespace outrider {
@@ -25,6 +29,29 @@ std::uint64_t activation_bytes(const ModelConfig& config) {
   return static_cast<std::uint64_t>(CpuPass::scratch_bytes(config, config.max_positions)) + wide;
 }
 
+std::uint64_t sum_of(const std::vector<std::uint64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
+}
+
+// All except the experts stays in memory: each pass uses it, and it is little. The buffers hold
+// what a row goes to, twice.
+void demand_experts(const ModelPack& pack, MemoryDemand& demand) {
+  const ModelConfig& config = pack.config();
+  demand.fixed.push_back(
+      {"attention, routers and the output matrix", sum_of(std::exchange(demand.layers, {}))});
+  std::uint64_t largest = 0;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    std::uint64_t bytes = 0;
+    for (const StreamSection& section : expert_sections_of(pack, layer)) {
+      bytes += section.bytes;
+      largest = std::max(largest, section.bytes);
+    }
+    demand.layers.push_back(bytes);
+  }
+  demand.ring =
+      largest * static_cast<std::uint64_t>(std::min(2 * config.experts.used, config.experts.count));
+}
+
 Result<MemoryDemand> demand_of(const ModelPack& pack, const FlashOptions& options) {
   const ModelConfig& config = pack.config();
   OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t kv,
@@ -36,6 +63,10 @@ Result<MemoryDemand> demand_of(const ModelPack& pack, const FlashOptions& option
                    static_cast<std::uint64_t>(kv)},
                   {"activations", activation_bytes(config)}};
   for (const StreamSection& section : sections_of(pack)) demand.layers.push_back(section.bytes);
+  if (config.experts.count > 0) {
+    demand_experts(pack, demand);
+    return demand;
+  }
   demand.head = demand.layers.back();
   demand.layers.pop_back();
   return demand;
@@ -75,9 +106,10 @@ Result<std::unique_ptr<FlashModel>> FlashModel::open(ModelPack pack, const Flash
       std::async(std::launch::async, [&pack = self->pack_] { return pack.check_tensors(); });
   self->bandwidth_ = options.bandwidth;
   OUTRIDER_ASSIGN_OR_RETURN(CpuWeights weights, self->pack_.weights());
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<StreamedLayers> layers,
-                            StreamedLayers::open(self->pack_, weights, self->plan_, options.reading,
-                                                 options.bandwidth, clock));
+  const auto open_layers = self->has_experts() ? &StreamedExperts::open : &StreamedLayers::open;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<FlashLayers> layers,
+      open_layers(self->pack_, weights, self->plan_, options.reading, options.bandwidth, clock));
   self->layers_ = layers.get();
   if (options.gate != nullptr) layers->set_gate(*options.gate);
   OUTRIDER_ASSIGN_OR_RETURN(
@@ -94,10 +126,14 @@ Result<std::unique_ptr<FlashModel>> FlashModel::open(ModelPack pack, const Flash
 std::string FlashModel::about() const {
   const std::int64_t layers = pack_.config().num_layers;
   std::string text = std::to_string(plan_.pinned_layers) + " of " + std::to_string(layers) +
-                     " layers" + (plan_.pinned_head ? " and the output matrix" : "") +
+                     " layers" +
+                     (plan_.pinned_head && !has_experts() ? " and the output matrix" : "") +
                      " in memory (" + mib_text(plan_.pinned_bytes) + ")";
+  if (has_experts()) text = "the experts of " + text + ", and all that is no expert";
   if (plan_.streamed_bytes == 0) return text;
-  text += ", " + mib_text(plan_.streamed_bytes) + " streamed a pass through " +
+  text += ", " + mib_text(plan_.streamed_bytes) +
+          (has_experts() ? " of others, of which a pass reads those that its rows go to, through "
+                         : " streamed a pass through ") +
           mib_text(plan_.ring_bytes) + " of buffers, " + layers_->description();
   if (bandwidth_ > 0) {
     char rate[64];

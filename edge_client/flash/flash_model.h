@@ -17,8 +17,8 @@
 #include "common/model/model.h"
 #include "edge_client/flash/compute_gate.h"
 #include "edge_client/flash/extent_reader.h"
+#include "edge_client/flash/flash_layers.h"
 #include "edge_client/flash/memory_plan.h"
-#include "edge_client/flash/streamed_layers.h"
 
 namespace outrider {
 
@@ -55,11 +55,12 @@ class FlashModel final {
 
  private:
   explicit FlashModel(ModelPack pack) : pack_(std::move(pack)) {}
+  bool has_experts() const { return pack_.config().experts.count > 0; }
 
   ModelPack pack_;
   MemoryPlan plan_;
   double bandwidth_ = 0;
-  StreamedLayers* layers_ = nullptr;  // model_'s
+  FlashLayers* layers_ = nullptr;  // model_'s
   std::unique_ptr<Model> model_;
 };
 

@@ -37,7 +37,8 @@ MemoryPlan plan_with(const MemoryDemand& demand, std::size_t pinned_layers, bool
   plan.pinned_bytes = std::accumulate(demand.layers.begin(), demand.layers.end(), demand.head) -
                       plan.streamed_bytes;
   // With few left, a ring that holds them all is smaller.
-  plan.ring_bytes = std::min(ring_for(streamed), plan.streamed_bytes);
+  plan.ring_bytes =
+      std::min(demand.ring > 0 ? demand.ring : ring_for(streamed), plan.streamed_bytes);
   plan.total_bytes = fixed_bytes(demand) + plan.pinned_bytes + plan.ring_bytes;
   return plan;
 }

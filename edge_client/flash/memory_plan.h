@@ -28,6 +28,8 @@ struct MemoryDemand {
   std::vector<MemoryNeed> fixed;      // beside the weights
   std::vector<std::uint64_t> layers;  // as they are read
   std::uint64_t head = 0;             // the output matrix
+  // Of the buffers where something of the layers is streamed; 0: for two neighbours.
+  std::uint64_t ring = 0;
 };
 
 struct MemoryPlan {
@@ -35,7 +37,7 @@ struct MemoryPlan {
   bool pinned_head = false;
   std::uint64_t pinned_bytes = 0;
   std::uint64_t ring_bytes = 0;  // of the buffers that the others are streamed through; 0: none are
-  std::uint64_t streamed_bytes = 0;  // read in each pass
+  std::uint64_t streamed_bytes = 0;  // read in each pass; of experts, at most
   std::uint64_t total_bytes = 0;     // of everything, at most the budget
 };
 

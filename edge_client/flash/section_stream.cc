@@ -26,6 +26,7 @@ SectionStream::SectionStream(std::unique_ptr<ExtentReader> reader,
       in_flight_(reader_->depth()),
       checked_(sections_.size()),
       ring_(ring_bytes),
+      next_(from_on(0)),
       thread_([this] { read_on(); }) {}
 
 SectionStream::~SectionStream() {
@@ -42,8 +43,10 @@ Result<const std::byte*> SectionStream::acquire(std::size_t index) {
   const TimePoint asked = clock_.now();
   const MutexLock lock(mu_);
   const auto is_it = [&](const std::shared_ptr<Entry>& entry) { return entry->index == index; };
-  if (std::ranges::none_of(entries_, is_it) && (!entries_.empty() || next_ != index)) {
-    begin_at(index);
+  const bool is_next = entries_.empty() && !next_.empty() && next_.front() == index;
+  const bool is_requested = options_.on_demand && std::ranges::find(next_, index) != next_.end();
+  if (std::ranges::none_of(entries_, is_it) && !is_next && !is_requested) {
+    begin_with(options_.on_demand ? std::deque{index} : from_on(index));
   }
   while (true) {
     while (entries_.empty() || !entries_.front()->ready) changed_.wait(mu_);
@@ -53,7 +56,7 @@ Result<const std::byte*> SectionStream::acquire(std::size_t index) {
   stats_.waited += clock_.now() - asked;
   const std::shared_ptr<Entry> entry = entries_.front();
   if (!entry->status.ok()) {
-    begin_at(index);
+    begin_with(options_.on_demand ? std::deque<std::size_t>() : from_on(index));
     return entry->status.with_context(sections_[index].name);
   }
   acquired_ = true;
@@ -63,6 +66,25 @@ Result<const std::byte*> SectionStream::acquire(std::size_t index) {
 void SectionStream::release() {
   const MutexLock lock(mu_);
   if (std::exchange(acquired_, false)) drop_front();
+}
+
+void SectionStream::request(std::span<const std::size_t> sections) {
+  release();
+  const MutexLock lock(mu_);
+  std::deque<std::size_t> wanted(sections.begin(), sections.end());
+  if (!entries_.empty()) return begin_with(std::move(wanted));
+  next_ = std::move(wanted);
+  changed_.notify_all();
+}
+
+// Of a stream that goes round: all sections, this one first. Else none.
+std::deque<std::size_t> SectionStream::from_on(std::size_t index) const {
+  std::deque<std::size_t> sections;
+  if (options_.on_demand) return sections;
+  for (std::size_t i = 0; i < sections_.size(); ++i) {
+    sections.push_back((index + i) % sections_.size());
+  }
+  return sections;
 }
 
 StreamStats SectionStream::stats() const {
@@ -77,10 +99,10 @@ void SectionStream::drop_front() {
 }
 
 // Forgets what was read ahead; returns when nothing of it is in flight.
-void SectionStream::begin_at(std::size_t index) {
-  restart_at_ = index;
+void SectionStream::begin_with(std::deque<std::size_t> sections) {
+  restart_with_ = std::move(sections);
   changed_.notify_all();
-  while (restart_at_) changed_.wait(mu_);
+  while (restart_with_) changed_.wait(mu_);
 }
 
 // The reading thread.
@@ -97,10 +119,10 @@ void SectionStream::read_on() {
 bool SectionStream::await_work() {
   const MutexLock lock(mu_);
   while (!stopping_) {
-    if (restart_at_ && num_in_flight_ == 0) {
+    if (restart_with_ && num_in_flight_ == 0) {
       entries_.clear();
       ring_.clear();
-      next_ = *std::exchange(restart_at_, std::nullopt);
+      next_ = *std::exchange(restart_with_, std::nullopt);
       changed_.notify_all();
     }
     if (num_in_flight_ > 0 || entry_to_send() != nullptr) return true;
@@ -111,17 +133,20 @@ bool SectionStream::await_work() {
 
 // The section whose next chunk is to be read; null: there is no room for one.
 std::shared_ptr<SectionStream::Entry> SectionStream::entry_to_send() {
-  if (restart_at_ || stopping_) return nullptr;
+  if (restart_with_ || stopping_) return nullptr;
   if (!entries_.empty() && entries_.back()->sent < sections_[entries_.back()->index].bytes) {
     return entries_.back();
   }
-  const std::optional<std::size_t> place = ring_.take(sections_[next_].bytes);
+  if (next_.empty()) return nullptr;
+  const std::size_t index = next_.front();
+  const std::optional<std::size_t> place = ring_.take(sections_[index].bytes);
   if (!place) return nullptr;
   auto entry = std::make_shared<Entry>();
-  entry->index = next_;
+  entry->index = index;
   entry->place = *place;
   entries_.push_back(entry);
-  next_ = (next_ + 1) % sections_.size();
+  next_.pop_front();
+  if (!options_.on_demand) next_.push_back(index);
   return entry;
 }
 

@@ -8,7 +8,8 @@
 //   stream.release();
 //
 // Sections are best acquired in their order; some may be skipped, and another order costs reading
-// anew. Each section's checksum is compared when it is first read.
+// anew. A stream on demand reads only what is requested, in that order. Each section's checksum is
+// compared when it is first read.
 //
 // Thread rule: one thread acquires; a thread of the stream's own reads. stats() from any.
 // SPDX-License-Identifier: Apache-2.0
@@ -20,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,6 +53,7 @@ struct SectionStreamOptions {
   // Bytes per second; 0: as fast as the disk. A slower device, emulated: what was read earlier is
   // held back.
   double bandwidth = 0;
+  bool on_demand = false;  // reads what is requested; else all, round and round
   // Called by the reading thread when a section is whole, with the time its reads took; null:
   // nobody asks.
   std::function<void(std::size_t index, TimePoint begin, TimePoint end)> on_read = nullptr;
@@ -71,6 +74,9 @@ class SectionStream final {
   // the section; the next acquire() reads it again.
   Result<const std::byte*> acquire(std::size_t index);
   void release();
+  // Of a stream on demand: these are read next, to be acquired in this order. What was requested
+  // before and not acquired is forgotten. Releases what is acquired.
+  void request(std::span<const std::size_t> sections);
 
   StreamStats stats() const;
 
@@ -99,7 +105,8 @@ class SectionStream final {
   bool await_work();
   std::shared_ptr<Entry> entry_to_send() OUTRIDER_REQUIRES(mu_);
   void drop_front() OUTRIDER_REQUIRES(mu_);
-  void begin_at(std::size_t index) OUTRIDER_REQUIRES(mu_);
+  void begin_with(std::deque<std::size_t> sections) OUTRIDER_REQUIRES(mu_);
+  std::deque<std::size_t> from_on(std::size_t index) const;
 
   const std::unique_ptr<ExtentReader> reader_;
   const std::vector<StreamSection> sections_;
@@ -118,9 +125,10 @@ class SectionStream final {
   CondVar changed_;
   std::deque<std::shared_ptr<Entry>> entries_ OUTRIDER_GUARDED_BY(mu_);  // in the ring's order
   MemoryRing ring_ OUTRIDER_GUARDED_BY(mu_);
-  std::size_t next_ OUTRIDER_GUARDED_BY(mu_) = 0;                   // section to be read next
-  bool acquired_ OUTRIDER_GUARDED_BY(mu_) = false;                  // the first of entries_
-  std::optional<std::size_t> restart_at_ OUTRIDER_GUARDED_BY(mu_);  // what was read ahead is wrong
+  std::deque<std::size_t> next_ OUTRIDER_GUARDED_BY(mu_);  // sections to be read, in this order
+  bool acquired_ OUTRIDER_GUARDED_BY(mu_) = false;         // the first of entries_
+  // What was read ahead is wrong: these are to be read instead.
+  std::optional<std::deque<std::size_t>> restart_with_ OUTRIDER_GUARDED_BY(mu_);
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
   StreamStats stats_ OUTRIDER_GUARDED_BY(mu_);
 

@@ -80,6 +80,7 @@ ModelConfig config_of(const Kind& kind) {
   config.o_bias = kind.has_biases;
   config.head_tokens = kind.shortlist;
   config.stop_ids = {3};
+  if (config.architecture == "mixtral") config.experts = {.count = 3, .used = 2, .inner_size = 40};
   return config;
 }
 
@@ -125,6 +126,7 @@ const std::vector<RealPack>& real_packs() {
       make_pack({.family = "llama", .dtype = "int4", .has_biases = true, .shortlist = {}}),
       make_pack({.family = "qwen2", .dtype = "f32", .has_biases = false, .shortlist = {}}),
       make_pack({.family = "llama", .dtype = "int8", .has_biases = false, .shortlist = {1, 5, 8}}),
+      make_pack({.family = "mixtral", .dtype = "int4", .has_biases = false, .shortlist = {}}),
   };
   return packs;
 }

@@ -3,7 +3,8 @@
 //
 // With --flash-bandwidth the disk is emulated, so its rate is known; a pass, its bytes and its idle
 // time have bars. Without, rounds of passes take turns with an independent direct reader of the
-// same bytes, because a disk's rate varies; only the rate has a bar.
+// same bytes, because a disk's rate varies; only the rate has a bar. A pack with experts has none:
+// its figures say what passes read.
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <unistd.h>
@@ -123,6 +124,7 @@ Result<double> plain_read_rate(const std::string& path, std::uint64_t bytes, int
 
 struct Samples {
   std::vector<double> pass_s;   // of streamed passes
+  std::vector<double> read;     // of each round: bytes streamed per pass
   std::vector<double> rate;     // of each round: bytes streamed per second
   std::vector<double> disk;     // of each round: the disk's rate, or the emulated disk's
   std::vector<double> idle;     // of each round: the share of time with no read in flight
@@ -143,6 +145,7 @@ Result<Samples> measure(FlashModel& flash, int rows, double bandwidth,
     const StreamStats after = flash.stats();
     const auto bytes = static_cast<double>(after.bytes_read - before.bytes_read);
     samples.pass_s.insert(samples.pass_s.end(), seconds.begin(), seconds.end());
+    samples.read.push_back(bytes / options.passes);
     samples.rate.push_back(bytes / elapsed);
     samples.idle.push_back(1 - to_seconds(after.reading - before.reading) / elapsed);
     const std::optional<std::uint64_t> disk_after = disk_bytes();
@@ -180,8 +183,11 @@ Result<std::vector<double>> compute_times(FlashModel& resident, int rows,
 }
 
 // The figures and bars of one number of rows.
-void judge(int rows, const Samples& samples, double streamed, double compute_s, bool emulated,
-           CheckOutcome& outcome, std::vector<Bar>& bars) {
+void judge(int rows, const Samples& samples, const FlashModel& flash, double compute_s,
+           bool emulated, CheckOutcome& outcome, std::vector<Bar>& bars) {
+  const bool on_demand = flash.pack().config().experts.count > 0;
+  const double streamed =
+      on_demand ? median(samples.read)->value : static_cast<double>(flash.plan().streamed_bytes);
   const double disk = median(samples.disk)->value, io_s = streamed / disk;
   const bool io_bound = io_s > compute_s;
   const std::string name = std::to_string(rows) + " rows: ";
@@ -192,6 +198,9 @@ void judge(int rows, const Samples& samples, double streamed, double compute_s, 
                                            {"io_bound", io_bound},
                                            {"idle_share", to_json(*median(samples.idle))},
                                            {"disk_mb_s", disk / 1e6}};
+  if (on_demand) {
+    return outcome.mark_inconclusive(name + "experts are read when rows go to them: no bar");
+  }
   if (!io_bound) {
     return outcome.mark_inconclusive(
         name + "computing takes longer than reading, so streaming is not the limit");
@@ -247,8 +256,7 @@ Result<CheckOutcome> run_stream(const StreamOptions& options) {
       continue;
     }
     OUTRIDER_ASSIGN_OR_RETURN(const Samples samples, measure(*flash, rows, bandwidth, options));
-    judge(rows, samples, static_cast<double>(flash->plan().streamed_bytes), median(compute)->value,
-          bandwidth > 0, outcome, bars);
+    judge(rows, samples, *flash, median(compute)->value, bandwidth > 0, outcome, bars);
   }
   outcome.figures["emulated_flash"] = bandwidth > 0;
   outcome.hold(bars);

@@ -25,7 +25,7 @@ CpuPass::CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& k
       attention_(config_, kernels, loops_),
       pass_rows_(config_.hidden_size, hidden_stride_),
       products_(weights.quantized, kernels, loops_),
-      feed_forward_(config_, kernels, loops_, products_),
+      feed_forward_(config_, layers, kernels, loops_, products_),
       logits_(weights, layers, kernels, pass_rows_, products_),
       normed_(config_.hidden_size),
       attended_(config_.q_size()) {}
@@ -90,7 +90,7 @@ Status CpuPass::run_layers(PassOutput& out) {
     }
     const bool pruned = index > 0 && prune(index, out);
     OUTRIDER_ASSIGN_OR_RETURN(const CpuLayer* layer, layers_.acquire(index));
-    run_layer(*layer, index, index == 0 || pruned);
+    OUTRIDER_RETURN_IF_ERROR(run_layer(*layer, index, index == 0 || pruned));
     if (out.on_layer_done) out.on_layer_done(index + 1, config_.num_layers);
   }
   return {};
@@ -104,18 +104,19 @@ bool CpuPass::prune(std::int32_t index, PassOutput& out) {
 
 // Parents come before the rows that see them, so earlier groups do not need later ones. other_rows:
 // the rows differ from those of the layer before.
-void CpuPass::run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows) {
+Status CpuPass::run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows) {
   const std::span<const Row> rows = pass_rows_.rows();
   const std::int64_t all = pass_rows_.count();
   for (std::int64_t begin = 0; begin < all; begin += kMaxRows) {
     rows_ = std::min(all - begin, kMaxRows);
     hidden_ = pass_rows_.residual(begin);
     if (other_rows || all > kMaxRows) attention_.prepare(rows.subspan(size(begin), size(rows_)));
-    run_part(layer, index);
+    OUTRIDER_RETURN_IF_ERROR(run_part(layer, index));
   }
+  return {};
 }
 
-void CpuPass::run_part(const CpuLayer& layer, std::int64_t index) {
+Status CpuPass::run_part(const CpuLayer& layer, std::int64_t index) {
   normalize({layer.attention_norm, layer.attention_norm_bias});
   const PassProducts::Product projections[] = {
       {&layer.q, {attention_.queries(), config_.q_size()}},
@@ -129,8 +130,9 @@ void CpuPass::run_part(const CpuLayer& layer, std::int64_t index) {
   products_.multiply(output, PassProducts::input(attended_, rows_));
   if (!adds_directly_) add_branch(layer.attention_output_norm);
   normalize({layer.mlp_norm, layer.mlp_norm_bias});
-  feed_forward_.run(layer, normed_, rows_, branch());
+  OUTRIDER_RETURN_IF_ERROR(feed_forward_.run(layer, index, normed_, rows_, branch()));
   if (!adds_directly_) add_branch(layer.mlp_output_norm);
+  return {};
 }
 
 // normed_ = the norm of the rows.

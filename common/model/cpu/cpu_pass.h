@@ -53,8 +53,8 @@ class CpuPass final {
   void prepare(std::span<const Row> rows);
   Status run_layers(PassOutput& out);
   bool prune(std::int32_t index, PassOutput& out);
-  void run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows);
-  void run_part(const CpuLayer& layer, std::int64_t index);
+  Status run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows);
+  Status run_part(const CpuLayer& layer, std::int64_t index);
   void embed(const Row& row, float* to);
   void normalize(const NormVectors& norm);
   MatmulOutput branch();

@@ -36,9 +36,10 @@ double share_of(double below_best) {
 
 }  // namespace
 
-FeedForward::FeedForward(const ModelConfig& config, const Kernels& kernels, PassLoops& loops,
-                         PassProducts& products)
+FeedForward::FeedForward(const ModelConfig& config, LayerStore& layers, const Kernels& kernels,
+                         PassLoops& loops, PassProducts& products)
     : config_(config),
+      layers_(layers),
       kernels_(kernels),
       loops_(loops),
       products_(products),
@@ -56,16 +57,20 @@ void FeedForward::grow(std::int64_t rows) {
   routed_.resize(as_size(config_.experts.count));
 }
 
-void FeedForward::run(const CpuLayer& layer, Activations& x, std::int64_t rows,
-                      const MatmulOutput& y) {
+Status FeedForward::run(const CpuLayer& layer, std::int64_t index, Activations& x,
+                        std::int64_t rows, const MatmulOutput& y) {
   if (layer.experts.empty()) {
-    return run_mlp({layer.gate, layer.up, layer.down}, PassProducts::input(x, rows), y);
+    run_mlp({layer.gate, layer.up, layer.down}, PassProducts::input(x, rows), y);
+    return {};
   }
   if (!y.add) std::fill_n(y.y, rows * y.stride, 0.0f);
   route(layer, x, rows);
-  for (std::size_t e = 0; e < layer.experts.size(); ++e) {
-    if (!routed_[e].empty()) run_expert(layer.experts[e], routed_[e], x, y);
+  layers_.choose_experts(index, chosen_);
+  for (const std::int32_t e : chosen_) {
+    OUTRIDER_ASSIGN_OR_RETURN(const CpuExpert* expert, layers_.acquire_expert(index, e));
+    run_expert(*expert, routed_[as_size(e)], x, y);
   }
+  return {};
 }
 
 void FeedForward::run_mlp(const Mlp& mlp, const MatmulInput& x, const MatmulOutput& y) {
@@ -89,13 +94,17 @@ void FeedForward::run_mlp(const Mlp& mlp, const MatmulInput& x, const MatmulOutp
   products_.multiply(down, PassProducts::input(inner_, x.rows));
 }
 
-// Fills routed_.
+// Fills routed_ and chosen_.
 void FeedForward::route(const CpuLayer& layer, Activations& x, std::int64_t rows) {
   const PassProducts::Product scores[] = {
       {&layer.router, {scores_.data(), config_.experts.count, nullptr, false}}};
   products_.multiply(scores, PassProducts::input(x, rows));
   for (std::vector<Routed>& list : routed_) list.clear();
   for (std::int64_t r = 0; r < rows; ++r) route_row(r);
+  chosen_.clear();
+  for (std::int32_t e = 0; e < config_.experts.count; ++e) {
+    if (!routed_[as_size(e)].empty()) chosen_.push_back(e);
+  }
 }
 
 // The highest scores, ties to the lower id; shares are the softmax over all experts, or over the

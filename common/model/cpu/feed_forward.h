@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/base/status.h"
 #include "common/model/cpu/cpu_weights.h"
 #include "common/model/cpu/kernels/aligned_buffer.h"
 #include "common/model/cpu/kernels/kernels.h"
+#include "common/model/cpu/layer_store.h"
 #include "common/model/cpu/pass_loops.h"
 #include "common/model/cpu/pass_products.h"
 
@@ -23,14 +25,16 @@ namespace outrider {
 
 class FeedForward final {
  public:
-  FeedForward(const ModelConfig& config, const Kernels& kernels, PassLoops& loops,
-              PassProducts& products);
+  FeedForward(const ModelConfig& config, LayerStore& layers, const Kernels& kernels,
+              PassLoops& loops, PassProducts& products);
 
   // Makes room for passes of so many rows.
   void grow(std::int64_t rows);
 
-  // y [rows, stride] = the layer's result of the prepared rows x, or that is added to it.
-  void run(const CpuLayer& layer, Activations& x, std::int64_t rows, const MatmulOutput& y);
+  // y [rows, stride] = the result of layer `index` for the prepared rows x, or that is added to it.
+  // Errors: those of acquiring experts; y is then incomplete.
+  Status run(const CpuLayer& layer, std::int64_t index, Activations& x, std::int64_t rows,
+             const MatmulOutput& y);
 
  private:
   // A row that goes to an expert.
@@ -52,6 +56,7 @@ class FeedForward final {
 
   // Constant after construction.
   const ModelConfig& config_;
+  LayerStore& layers_;
   const Kernels& kernels_;
   PassLoops& loops_;
   PassProducts& products_;
@@ -63,6 +68,7 @@ class FeedForward final {
   // Of the experts.
   AlignedBuffer<float> scores_;              // [rows, experts]
   std::vector<std::vector<Routed>> routed_;  // [experts], rows rising
+  std::vector<std::int32_t> chosen_;         // experts with rows, rising
   std::vector<std::int32_t> ranked_;         // a row's experts
   std::vector<double> shares_;               // a row's, [experts]
   Activations gathered_;                     // [rows of an expert, hidden]

@@ -176,13 +176,14 @@ Status ModelPack::check_arithmetic() const {
                  std::string(dtype_of(index_, "f32 or bf16")));
 }
 
-// The matrices must be those of the config's layers in a pass's order, each layer's in its own
-// extent; the output matrix comes last.
+// The matrices must be those of the config's layers in a pass's order, each layer's and each
+// expert's in its own extent; the output matrix comes last.
 Status ModelPack::check_matrices(const ModelConfig& config) const {
   const auto layers = static_cast<std::size_t>(config.num_layers);
-  if (index_.extents.size() != layers + 3) {
+  const std::size_t extents = extent_number(config, config.num_layers) + 3;
+  if (index_.extents.size() != extents) {
     return damaged(path_ + ": extents are " + std::to_string(index_.extents.size()) + ", must be " +
-                   std::to_string(layers + 3) + " for " + std::to_string(layers) + " layers");
+                   std::to_string(extents) + " for " + std::to_string(layers) + " layers");
   }
   const std::size_t in_layer = layer_matrices(config).size();
   if (index_.matrices.size() != layers * in_layer + 1) {
@@ -205,10 +206,11 @@ Status ModelPack::check_matrices(const ModelConfig& config) const {
   auto matrix = index_.matrices.begin();
   for (const TensorSpec& spec : expected_tensors(config)) {
     if (!is_layer_matrix(spec)) continue;
-    const auto layer = static_cast<std::uint64_t>(spec.layer);
-    OUTRIDER_RETURN_IF_ERROR(check(*matrix++, spec.name, layer, spec.shape));
+    const std::size_t expert = is_of_expert(spec.part) ? 1 + spec.expert : 0;
+    OUTRIDER_RETURN_IF_ERROR(
+        check(*matrix++, spec.name, extent_number(config, spec.layer) + expert, spec.shape));
   }
-  return check(*matrix, weight_name(output_part(config)), layers,
+  return check(*matrix, weight_name(output_part(config)), extent_number(config, config.num_layers),
                {config.head_size(), config.hidden_size});
 }
 

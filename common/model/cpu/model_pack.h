@@ -1,6 +1,6 @@
 // A pack: one file with everything that a model needs on a device, its matrices in the kernels'
 // layout (pack/pack_index.h). A layer's matrices are contiguous, so that they can be streamed in
-// one piece.
+// one piece, except its experts: each is a piece of its own.
 //
 //   write_model_pack("target.pack", weights, contents);   // model_pack_writer.h
 //   auto pack = ModelPack::open("target.pack");
@@ -71,9 +71,12 @@ class ModelPack final {
   Result<CpuWeights> weights() const;
   // The start of the mapping: data - base() is an offset in the file.
   const std::byte* base() const { return bytes_.data(); }
-  // The extent of a layer's matrices; index num_layers: of the output matrix.
+  // The extent of a layer's matrices without its experts; index num_layers: of the output matrix.
   const PackExtent& layer_extent(std::int64_t layer) const {
-    return index_.extents.at(static_cast<std::size_t>(layer));
+    return index_.extents.at(extent_number(config(), layer));
+  }
+  const PackExtent& expert_extent(std::int64_t layer, std::int32_t expert) const {
+    return index_.extents.at(extent_number(config(), layer) + 1 + static_cast<std::size_t>(expert));
   }
 
  private:
@@ -84,6 +87,10 @@ class ModelPack final {
   Status read_tensors(const ModelConfig& config,
                       std::map<std::string, TensorView, std::less<>>& tensors) const;
   const PackExtent& extent_from_end(std::size_t number) const;
+  // Of a layer: its experts' extents follow. num_layers: of the output matrix.
+  static std::size_t extent_number(const ModelConfig& config, std::int64_t layer) {
+    return static_cast<std::size_t>(layer * (1 + std::int64_t{config.experts.count}));
+  }
 
   std::string path_;
   std::span<const std::byte> bytes_;

@@ -15,14 +15,21 @@ std::string arithmetic_of(const CpuWeights& weights) {
   return weights.dtype + ", " + weights.arithmetic + ", kernels " + kKernelVersion;
 }
 
-void add_matrices(PackWriter& writer, const ModelConfig& config, const CpuLayer& layer,
-                  std::int32_t index) {
+// An expert's matrices begin an extent of their own.
+Status add_matrices(PackWriter& writer, const ModelConfig& config, const CpuLayer& layer,
+                    std::int32_t index) {
   const std::vector<LayerMatrix> matrices = layer_matrices(config);
   auto next = matrices.begin();
+  std::int32_t expert = -1;  // whose extent was begun last
+  Status status;
   visit_matrices(layer, [&](const LinearWeights& weights) {
+    const bool begins = is_of_expert(next->part) && next->expert != expert;
+    if (begins && status.ok()) status = writer.begin_extent();
+    if (begins) expert = next->expert;
     writer.add(weight_name(next->part, index, next->expert), weights.matrix);
     ++next;
   });
+  return status;
 }
 
 // A tensor whose values are not the stored ones is written as f32.
@@ -53,10 +60,9 @@ Status ModelPackWriter::add_layer(const CpuWeights& weights, std::int32_t layer)
   OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
   const ModelConfig& config = weights.files->config;
   if (layer < config.num_layers) {
-    add_matrices(*writer_, config, weights.layers[static_cast<std::size_t>(layer)], layer);
-  } else {
-    writer_->add(weight_name(output_part(config)), weights.head.matrix);
+    return add_matrices(*writer_, config, weights.layers[static_cast<std::size_t>(layer)], layer);
   }
+  writer_->add(weight_name(output_part(config)), weights.head.matrix);
   return {};
 }
 

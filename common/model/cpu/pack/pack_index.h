@@ -1,10 +1,10 @@
 // The file format of prepared weights: matrices in the kernels' layout, ready to be mapped.
 //
 //   page 0       header: magic, version, where the index is, its checksum, the file's size
-//   extents      one for each layer and one for the output matrix, each at the next multiple of 4
-//   KiB
-//                with its matrices at the next multiples of 64 bytes: read in one piece
-//                with a layer; in a pack two more for everything outside layers: small files and
+//   extents      one for each layer, followed by one for each of its experts, and one for the
+//                output matrix, each at the next multiple of 4 KiB with its matrices at the next
+//                multiples of 64 bytes: read in one piece
+//                In a pack two more follow for everything outside layers: small files and
 //                tensors, and large tensors as stored
 //   index        JSON: the model, extents with checksums, matrices, tensors, files
 //

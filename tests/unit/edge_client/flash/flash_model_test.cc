@@ -152,8 +152,11 @@ TEST_P(FlashModelTest, DamageInALayerFailsThePassAndNamesIt) {
   const auto opened = ModelPack::open(path);
   ASSERT_TRUE(opened.ok());
   ASSERT_LT(layer, opened->config().num_layers);  // it is streamed
-  const std::uint64_t at = opened->layer_extent(layer).offset + 17;
-  flip_a_bit("bf16.pack", at);
+  const std::int32_t experts = opened->config().experts.count;
+  if (experts == 0) flip_a_bit("bf16.pack", opened->layer_extent(layer).offset + 17);
+  for (std::int32_t e = 0; e < experts; ++e) {
+    flip_a_bit("bf16.pack", opened->expert_extent(layer, e).offset + 17);
+  }
   const auto flash = open(path, least);
   ASSERT_NE(flash, nullptr);
   const auto cache = *flash->model().new_cache(8);
@@ -162,6 +165,7 @@ TEST_P(FlashModelTest, DamageInALayerFailsThePassAndNamesIt) {
   const Status failed = flash->model().forward({&row, 1}, out);
   EXPECT_EQ(failed.code(), StatusCode::kDataLoss);
   EXPECT_THAT(failed.message(), HasSubstr("layer " + std::to_string(layer)));
+  EXPECT_EQ(failed.message().find(", expert ") != std::string::npos, experts > 0);
 }
 
 // What is no layer's is never streamed, so no pass would compare it.
@@ -216,6 +220,67 @@ TEST_P(FlashModelTest, ExitsWithoutTheirMatrixAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FlashModelTest, testing::ValuesIn(kSmallModels));
+
+// Layers in memory that note which experts rows go to.
+class NotingLayers final : public LayerStore {
+ public:
+  using Chosen = std::vector<std::pair<std::int64_t, std::int32_t>>;  // layer, expert
+  NotingLayers(const CpuWeights& weights, Chosen& chosen) : layers_(weights), chosen_(chosen) {}
+
+  Result<const CpuLayer*> acquire(std::int64_t layer) override { return layers_.acquire(layer); }
+  void choose_experts(std::int64_t layer, std::span<const std::int32_t> experts) override {
+    for (const std::int32_t expert : experts) chosen_.emplace_back(layer, expert);
+  }
+  Result<const CpuExpert*> acquire_expert(std::int64_t layer, std::int32_t expert) override {
+    return layers_.acquire_expert(layer, expert);
+  }
+  Result<const LinearWeights*> acquire_head() override { return layers_.acquire_head(); }
+  void end_pass() override {}
+
+ private:
+  ResidentLayers layers_;
+  Chosen& chosen_;
+};
+
+class FlashExpertsTest : public FlashModelTest {};
+
+TEST_P(FlashExpertsTest, APassReadsTheExpertsOfItsRowsAndNoOther) {
+  const std::string path = pack("int8");
+  const auto opened = ModelPack::open(path);
+  ASSERT_TRUE(opened.ok());
+  const CpuWeights weights = *opened->weights();
+  NotingLayers::Chosen chosen;
+  const auto resident = *make_cpu_model(
+      *opened->weights(), std::make_unique<NotingLayers>(weights, chosen), {.threads = 1});
+  const std::vector<TokenId> tokens = some_tokens(24);
+  const std::uint64_t least = least_budget(path);
+  const std::uint64_t all = open(path, least)->plan().streamed_bytes;
+  bool pinned_some = false;
+  for (const std::uint64_t budget : {least, least + all / 2}) {
+    const auto flash = open(path, budget);
+    ASSERT_NE(flash, nullptr);
+    ASSERT_GT(flash->plan().streamed_bytes, 0u);
+    pinned_some = pinned_some || flash->plan().pinned_layers > 0;
+    for (const std::size_t rows : {1, 3, 24}) {
+      chosen.clear();
+      const std::vector<float> expected = logits_of(*resident, tokens, rows);
+      const std::uint64_t before = flash->stats().bytes_read;
+      EXPECT_EQ(logits_of(flash->model(), tokens, rows), expected);
+      std::uint64_t bytes = 0;
+      for (const auto& [layer, expert] : chosen) {
+        const std::uint64_t pages =
+            (opened->expert_extent(layer, expert).bytes + kPackPage - 1) / kPackPage;
+        if (layer >= flash->plan().pinned_layers) bytes += pages * kPackPage;
+      }
+      EXPECT_EQ(flash->stats().bytes_read - before, bytes) << rows << " rows a pass";
+      EXPECT_GT(bytes, 0u);
+      EXPECT_LE(bytes, (tokens.size() + rows - 1) / rows * flash->plan().streamed_bytes);
+    }
+  }
+  EXPECT_TRUE(pinned_some);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FlashExpertsTest, testing::Values("mixtral", "qwen3_moe"));
 
 TEST(MakePackTest, CarriesTheTokenizerOfADirectory) {
   const TestDirectory directory;

@@ -40,12 +40,13 @@ class SectionStreamTest : public testing::TestWithParam<ExtentReaderOptions> {
     directory_.write("file", content);
   }
 
-  std::unique_ptr<SectionStream> open(std::uint64_t pages, double bandwidth = 0) {
+  std::unique_ptr<SectionStream> open(std::uint64_t pages,
+                                      const SectionStreamOptions& options = {}) {
     auto reader = open_extent_reader(directory_.path("file"), GetParam());
     EXPECT_TRUE(reader.ok()) << reader.status().to_string();
     auto ring = AnonymousMemory::make(static_cast<std::int64_t>(pages * kPage), "ring", "");
     return std::make_unique<SectionStream>(*std::move(reader), sections_, *std::move(ring),
-                                           pages * kPage, SectionStreamOptions{bandwidth}, clock_);
+                                           pages * kPage, options, clock_);
   }
 
   void expect_section(SectionStream& stream, std::size_t index) {
@@ -69,6 +70,43 @@ class SectionStreamTest : public testing::TestWithParam<ExtentReaderOptions> {
   std::vector<StreamSection> sections_;
   std::vector<std::string> contents_;
 };
+
+TEST_P(SectionStreamTest, OnDemandReadsWhatIsRequestedAndNoOther) {
+  for (const std::uint64_t pages : {5, 9, 40}) {
+    const auto stream = open(pages, {.on_demand = true});
+    std::uint64_t bytes = 0;
+    for (const std::vector<std::size_t>& wanted :
+         {std::vector<std::size_t>{1, 4, 5}, {0, 1, 2, 3, 4, 5, 6}, {}, {6}, {2, 3}}) {
+      stream->request(wanted);
+      for (const std::size_t index : wanted) {
+        expect_section(*stream, index);
+        bytes += sections_[index].bytes;
+      }
+    }
+    EXPECT_EQ(stream->stats().bytes_read, bytes);
+    stream->release();
+    // Nobody comes for some of them; one that was not requested is read all the same.
+    stream->request(std::vector<std::size_t>{1, 2, 3, 4});
+    expect_section(*stream, 2);
+    stream->request(std::vector<std::size_t>{0, 5});
+    expect_section(*stream, 0);
+    expect_section(*stream, 6);
+    stream->request(std::vector<std::size_t>{1});
+    expect_section(*stream, 1);
+  }
+}
+
+TEST_P(SectionStreamTest, OnDemandDamageIsNamedAndReadAnew) {
+  const auto stream = open(9, {.on_demand = true});
+  flip_a_bit(sections_[3].offset + 5);
+  stream->request(std::vector<std::size_t>{2, 3, 4});
+  expect_section(*stream, 2);
+  const auto damaged = stream->acquire(3);
+  EXPECT_EQ(damaged.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(damaged.status().message(), HasSubstr("section 3"));
+  flip_a_bit(sections_[3].offset + 5);
+  expect_section(*stream, 3);
+}
 
 TEST_P(SectionStreamTest, GivesSectionsRoundAndRound) {
   for (const std::uint64_t pages : {5, 9, 13, 40}) {
@@ -128,7 +166,7 @@ TEST_P(SectionStreamTest, AnEmulatedDiskIsNotFasterThanAsked) {
   for (const StreamSection& section : sections_) all += section.bytes;
   const double rate = static_cast<double>(all) * 50;  // a round takes 20 ms
   const TimePoint begin = clock_.now();
-  const auto stream = open(6, rate);
+  const auto stream = open(6, {.bandwidth = rate});
   for (int pass = 0; pass < 3; ++pass) {
     for (std::size_t i = 0; i < sections_.size(); ++i) expect_section(*stream, i);
   }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/flash/flash_layers.h"
+
+#include <algorithm>
+
+#include "common/model/cpu/pack/pack_checksum.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::uint64_t kPinChunk = 4 << 20;
+
+std::uint64_t whole_pages(std::uint64_t bytes) {
+  return (bytes + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
+}
+
+Status read_whole(ExtentReader& reader, const StreamSection& section, std::byte* to) {
+  for (std::uint64_t at = 0; at < section.bytes; at += kPinChunk) {
+    const std::uint64_t bytes = std::min(kPinChunk, section.bytes - at);
+    reader.submit({.offset = section.offset + at,
+                   .buffer = {to + at, static_cast<std::size_t>(bytes)},
+                   .tag = 0});
+    const ReadResult read = reader.wait();
+    if (!read.status.ok()) return read.status.with_context(section.name);
+  }
+  if (pack_checksum({to, static_cast<std::size_t>(section.content)}) == section.checksum) return {};
+  return data_loss(section.name + ": its checksum is wrong: the file is damaged; pack it again");
+}
+
+}  // namespace
+
+StreamSection section_of(const ModelPack& pack, const PackExtent& extent, const std::string& what) {
+  return {.name = pack.path() + ", " + what,
+          .offset = extent.offset,
+          .bytes = whole_pages(extent.bytes),
+          .checksum = extent.checksum,
+          .content = extent.bytes};
+}
+
+FlashLayers::FlashLayers(const ModelPack& pack, const CpuWeights& weights, Clock& clock)
+    : base_(pack.base()),
+      clock_(clock),
+      log_(weights.layers.size()),
+      layers_(weights.layers),
+      head_(weights.head) {}
+
+Result<std::unique_ptr<ExtentReader>> FlashLayers::open_reader(const ModelPack& pack,
+                                                               const ExtentReaderOptions& reading) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ExtentReader> reader,
+                            open_extent_reader(pack.path(), reading));
+  description_ = reader->description();
+  return reader;
+}
+
+Result<std::vector<const std::byte*>> FlashLayers::pin(ExtentReader& reader,
+                                                       std::span<const StreamSection> sections) {
+  std::vector<const std::byte*> places;
+  std::uint64_t bytes = 0;
+  for (const StreamSection& section : sections) bytes += section.bytes;
+  if (bytes == 0) return places;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      pinned_, AnonymousMemory::make(static_cast<std::int64_t>(bytes), "the layers that stay",
+                                     "a smaller --memory-budget"));
+  std::byte* to = pinned_.as<std::byte>();
+  for (const StreamSection& section : sections) {
+    OUTRIDER_RETURN_IF_ERROR(read_whole(reader, section, to));
+    places.push_back(to);
+    to += section.bytes;
+  }
+  return places;
+}
+
+Status FlashLayers::stream(std::unique_ptr<ExtentReader> reader,
+                           std::vector<StreamSection> sections, std::uint64_t ring_bytes,
+                           SectionStreamOptions options,
+                           std::function<std::size_t(std::size_t)> log_section) {
+  if (sections.empty()) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(
+      AnonymousMemory ring,
+      AnonymousMemory::make(static_cast<std::int64_t>(ring_bytes), "the buffers of the stream",
+                            "a smaller --memory-budget"));
+  options.on_read = [this, log_section = std::move(log_section)](std::size_t index, TimePoint begin,
+                                                                 TimePoint end) {
+    log_.has_read(log_section(index), begin, end);
+  };
+  stream_ = std::make_unique<SectionStream>(std::move(reader), std::move(sections), std::move(ring),
+                                            static_cast<std::size_t>(ring_bytes), options, clock_);
+  return {};
+}
+
+// From where the file was mapped to where it was read.
+void FlashLayers::point(LinearWeights& weights, std::uint64_t offset,
+                        const std::byte* bytes) const {
+  const auto* mapped = static_cast<const std::byte*>(weights.matrix.data);
+  weights.matrix.data = bytes + (mapped - base_) - offset;
+}
+
+void FlashLayers::set_computing(std::int64_t layer, bool computes) {
+  if (gate_ != nullptr) gate_->pass_computes(computes);
+  if (stream_ == nullptr) return;
+  const auto section = static_cast<std::size_t>(layer);
+  const Duration read = stream_->stats().reading;
+  if (computes) {
+    log_.computes(section, read, clock_.now());
+  } else {
+    log_.waits_for(section, read, clock_.now());
+  }
+}
+
+Result<const std::byte*> FlashLayers::acquire_section(std::int64_t layer, std::size_t section) {
+  set_computing(layer, false);
+  Result<const std::byte*> bytes = stream_->acquire(section);
+  if (bytes.ok()) set_computing(layer, true);
+  return bytes;
+}
+
+void FlashLayers::end_pass() {
+  if (gate_ != nullptr) gate_->pass_computes(false);
+  if (stream_ == nullptr) return;
+  log_.end_pass(stream_->stats().reading, clock_.now());
+  stream_->release();
+}
+
+}  // namespace outrider

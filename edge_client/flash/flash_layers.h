@@ -1,0 +1,81 @@
+// What the streams of a pack's layers (streamed_layers.h) and of its experts (streamed_experts.h)
+// have in common: memory for what stays, the stream for the rest, and a log of passes.
+//
+// Thread rule: as layer_store.h; stats() and log() from any. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/model/cpu/anonymous_memory.h"
+#include "common/model/cpu/layer_store.h"
+#include "common/model/cpu/model_pack.h"
+#include "edge_client/flash/compute_gate.h"
+#include "edge_client/flash/extent_reader.h"
+#include "edge_client/flash/memory_plan.h"
+#include "edge_client/flash/section_stream.h"
+#include "edge_client/flash/stream_log.h"
+
+namespace outrider {
+
+class FlashLayers : public LayerStore {
+ public:
+  void end_pass() override;
+
+  // The gate closes while a pass computes and opens while it waits; it outlives this.
+  void set_gate(ComputeGate& gate) { gate_ = &gate; }
+
+  StreamStats stats() const { return stream_ != nullptr ? stream_->stats() : StreamStats{}; }
+  // Of passes that are streamed in part or whole; empty where all is pinned.
+  StreamLog& log() { return log_; }
+  const std::string& description() const { return description_; }
+
+ protected:
+  // weights: of the pack, whose mapping is not touched. clock outlives this.
+  FlashLayers(const ModelPack& pack, const CpuWeights& weights, Clock& clock);
+
+  // Opens a reader of the pack, which description() names from then on.
+  Result<std::unique_ptr<ExtentReader>> open_reader(const ModelPack& pack,
+                                                    const ExtentReaderOptions& reading);
+  // Reads sections into memory that stays; where each lies. Errors: those of reading;
+  // RESOURCE_EXHAUSTED.
+  Result<std::vector<const std::byte*>> pin(ExtentReader& reader,
+                                            std::span<const StreamSection> sections);
+  // Streams sections, if there are any. options.on_read is replaced: log_section(index) is the
+  // log's number of a section.
+  Status stream(std::unique_ptr<ExtentReader> reader, std::vector<StreamSection> sections,
+                std::uint64_t ring_bytes, SectionStreamOptions options,
+                std::function<std::size_t(std::size_t)> log_section);
+
+  // `weights`, which points into the pack's mapping, then points into its section at `bytes`.
+  void point(LinearWeights& weights, std::uint64_t offset, const std::byte* bytes) const;
+  // The pass computes this layer (num_layers: the output matrix) from now on, or waits for it.
+  void set_computing(std::int64_t layer, bool computes);
+  // A section of the stream, for that layer.
+  Result<const std::byte*> acquire_section(std::int64_t layer, std::size_t section);
+
+ private:
+  const std::byte* base_;  // of the mapping that the matrices point into
+  AnonymousMemory pinned_;
+  std::string description_;
+  Clock& clock_;
+  StreamLog log_;
+  ComputeGate* gate_ = nullptr;  // null: nobody asks
+
+ protected:
+  std::vector<CpuLayer> layers_;
+  LinearWeights head_;
+  std::unique_ptr<SectionStream> stream_;  // null: all is pinned; last, as it writes to the log
+};
+
+// A pack's extent as it is read. what: "layer 3".
+StreamSection section_of(const ModelPack& pack, const PackExtent& extent, const std::string& what);
+
+}  // namespace outrider

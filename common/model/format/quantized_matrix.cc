@@ -46,6 +46,26 @@ float number_at(std::span<const std::byte> values, DType dtype, std::int64_t ind
   return dtype == DType::kF16 ? from_f16(half) : from_bf16(half);
 }
 
+// Inputs [begin, begin + length) of an output.
+void widen_e4m3(const QuantizedMatrix& matrix, std::int64_t output, std::int64_t begin,
+                std::int64_t length, float* out) {
+  static const auto kNumbers = [] {
+    std::array<float, 256> numbers{};
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = from_f8_e4m3(static_cast<std::uint8_t>(i));
+    }
+    return numbers;
+  }();
+  const std::byte* from =
+      matrix.numbers.data() + (matrix.first_output + output) * matrix.inputs + begin;
+  for (std::int64_t k = 0; k < length;) {
+    const std::int64_t group = matrix.group_of(begin + k);
+    const float factor = matrix.scale(output, group);
+    const std::int64_t end = std::min(length, (group + 1) * matrix.group_size - begin);
+    for (; k < end; ++k) out[k] = factor * kNumbers[std::to_integer<std::size_t>(from[k])];
+  }
+}
+
 }  // namespace
 
 QuantizedMatrix QuantizedMatrix::rows(std::int64_t first, std::int64_t count) const {
@@ -66,7 +86,6 @@ int QuantizedMatrix::integer(std::int64_t output, std::int64_t input) const {
 }
 
 int QuantizedMatrix::zero(std::int64_t output, std::int64_t group) const {
-  if (method == QuantMethod::kFp8) return 0;
   output += first_output;
   if (method == QuantMethod::kAwq) return awq_integer(zeros, group, stored_outputs, output);
   const std::int64_t row = group * (stored_outputs * bits / kWordBits);
@@ -98,6 +117,12 @@ void QuantizedMatrix::widen(std::int64_t begin, std::span<float> out) const {
 // Inputs [begin, begin + length) of at most kMaxRows rows.
 void QuantizedMatrix::widen_rows(std::int64_t first, std::int64_t count, std::int64_t begin,
                                  std::int64_t length, float* out) const {
+  if (method == QuantMethod::kFp8) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      widen_e4m3(*this, first + i, begin, length, out + i * length);
+    }
+    return;
+  }
   std::array<float, kMaxRows> factors{};
   std::array<int, kMaxRows> offsets{};
   std::int64_t current = -1;
@@ -109,15 +134,8 @@ void QuantizedMatrix::widen_rows(std::int64_t first, std::int64_t count, std::in
         factors[at] = scale(first + i, group);
         offsets[at] = zero(first + i, group);
       }
-      float number = 0;
-      if (method == QuantMethod::kFp8) {
-        const std::int64_t place = (first_output + first + i) * inputs + begin + k;
-        number =
-            from_f8_e4m3(std::to_integer<std::uint8_t>(numbers[static_cast<std::size_t>(place)]));
-      } else {
-        number = static_cast<float>(integer(first + i, begin + k) - offsets[at]);
-      }
-      out[i * length + k] = factors[at] * number;
+      out[i * length + k] =
+          factors[at] * static_cast<float>(integer(first + i, begin + k) - offsets[at]);
     }
     current = group;
   }

@@ -10,6 +10,7 @@ namespace outrider {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
+constexpr const char* kFetchAgain = ". Remedy: download weights and config.json of one model again";
 // Of a scale; times a zero point it is still finite.
 constexpr float kMaxScale = 1e30f;
 
@@ -47,8 +48,7 @@ class MatrixTaker final {
     const auto found = left_.find(base_ + suffix);
     if (found == left_.end()) {
       return data_loss(called(suffix) + " is missing: " + base_ + " is quantised by " +
-                       std::string(to_string(quantization_.method)) +
-                       ". Remedy: download the model again");
+                       std::string(to_string(quantization_.method)) + kFetchAgain);
     }
     TensorView tensor = found->second;
     left_.erase(found);
@@ -59,7 +59,7 @@ class MatrixTaker final {
     OUTRIDER_ASSIGN_OR_RETURN(TensorView tensor, take_any(suffix));
     if (tensor.dtype != DType::kI32) {
       return unimplemented(called(suffix) + " has dtype " + std::string(to_string(tensor.dtype)) +
-                           "; supported is I32");
+                           "; supported is I32" + kFetchAgain);
     }
     OUTRIDER_RETURN_IF_ERROR(check_shape(suffix, tensor, shape));
     return tensor;
@@ -69,13 +69,14 @@ class MatrixTaker final {
                      const Shape& shape) const {
     if (tensor.shape == shape) return {};
     return data_loss(called(suffix) + " has shape " + shape_text(tensor.shape) +
-                     "; config.json with its quantization_config requires " + shape_text(shape));
+                     "; config.json with its quantization_config requires " + shape_text(shape) +
+                     kFetchAgain);
   }
 
   Status take_scales(const std::string& suffix, const TensorView& tensor) {
     if (block_elements(tensor.dtype) != 1 || needs_scales(tensor.dtype)) {
       return unimplemented(called(suffix) + " has dtype " + std::string(to_string(tensor.dtype)) +
-                           "; supported are F32, F16 and BF16");
+                           "; supported are F32, F16 and BF16" + kFetchAgain);
     }
     matrix.scales = bytes_of(tensor);
     matrix.scale_dtype = tensor.dtype;
@@ -110,7 +111,7 @@ class MatrixTaker final {
   Status check_sizes(bool is_awq) const {
     const auto refuse = [this](const char* what, std::int64_t size, const std::string& why) {
       return data_loss(base_ + ": " + std::to_string(size) + " " + what + ", but " + why +
-                       "; config.json or its quantization_config belongs to another model");
+                       kFetchAgain);
     };
     if (matrix.outputs * matrix.bits % 32 != 0) {
       return refuse("outputs", matrix.outputs, "zero points are stored in whole words of 32 bits");
@@ -137,7 +138,8 @@ class MatrixTaker final {
       if (group >= matrix.num_groups) {
         return data_loss(called(".g_idx") + ", element " + std::to_string(k) + ", is " +
                          std::to_string(static_cast<std::int32_t>(group)) +
-                         ", must be a group from 0 to " + std::to_string(matrix.num_groups - 1));
+                         ", must be a group from 0 to " + std::to_string(matrix.num_groups - 1) +
+                         kFetchAgain);
       }
       in_order = in_order && group == k / matrix.group_size;
     }
@@ -188,7 +190,7 @@ class MatrixTaker final {
         if (std::fabs(scale) <= kMaxScale) continue;
         return data_loss("the scale of " + base_ + " for output " + std::to_string(n) + ", group " +
                          std::to_string(group) + ", is " + std::to_string(scale) +
-                         ", must be a number up to 1e30; the weights are damaged");
+                         ", must be a number up to 1e30" + kFetchAgain);
       }
     }
     return {};
@@ -239,7 +241,7 @@ Result<std::vector<std::pair<std::string, TensorView>>> take_quantized(
                      (quantization.method == QuantMethod::kNone
                           ? "is missing"
                           : "has " + std::string(to_string(quantization.method))) +
-                     ". Remedy: the config.json that belongs to these weights");
+                     kFetchAgain);
   }
   MatrixTaker taker(base, quantization, left);
   OUTRIDER_RETURN_IF_ERROR(taker.take(stored));

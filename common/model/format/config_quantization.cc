@@ -59,6 +59,7 @@ void read_awq(FieldReader& fields, StoredQuantization& stored) {
   read_groups(fields, stored);
   expect_text(fields, "version", "gemm");
   expect_text(fields, "checkpoint_format", "gemm");
+  expect_text(fields, "format", "gemm");
   // Other backends read the same tensors.
   if (fields.text("backend", "") == "llm-awq")
     refuse(fields, "backend", "\"llm-awq\"", "is \"autoawq\"");
@@ -72,7 +73,8 @@ void read_gptq(FieldReader& fields, StoredQuantization& stored) {
     refuse(fields, "bits", std::to_string(stored.bits), "are 2, 3, 4 and 8 for gptq");
   }
   read_groups(fields, stored);
-  const std::string format = lower(fields.text("checkpoint_format", "gptq"));
+  // The field's name differs between programs.
+  const std::string format = lower(fields.text("checkpoint_format", fields.text("format", "gptq")));
   if (format != "gptq" && format != "gptq_v2") {
     refuse(fields, "checkpoint_format", printable(format), "are \"gptq\" and \"gptq_v2\"");
   }

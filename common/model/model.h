@@ -37,9 +37,10 @@ class ThreadPool;
 
 // Constant facts about a loaded model.
 struct ModelInfo {
-  std::string name;           // the directory's last component
+  std::string name;           // the directory's last component; of a level: "NAME@LEVEL"
   std::string architecture;   // "llama", "mistral", "qwen2", "qwen3", "null"
-  std::string fingerprint;    // hex; same weights and config <=> same fingerprint, any dtype
+  std::string fingerprint;    // hex; same weights and config <=> same fingerprint, any dtype. A
+                              // level of an elastic model has one of its own
   std::string arithmetic_id;  // hex; same fingerprint, dtype, kernel version, device class (L1)
   std::string dtype;          // as computed: "f32", "bf16", "int8", "int4"
   std::int32_t vocab_size = 0;

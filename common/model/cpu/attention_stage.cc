@@ -110,12 +110,12 @@ void AttentionStage::place(const CpuLayer& layer, std::int64_t index) {
 // Normalises and rotates a row's heads: queries to queries_, keys and values to the row's cell.
 void AttentionStage::place_row(const CpuLayer& layer, std::int64_t index, std::int64_t row) {
   const Rotation* rotation = rotation_of(layer.rope);
-  for (std::int64_t h = 0; h < heads_; ++h) {
+  for (std::int64_t h = 0; h < heads_of(layer); ++h) {
     place_head(layer.q_norm, rotation, queries_flat_.data() + (row * heads_ + h) * head_dim_, row,
                queries_.data() + (row * heads_ + h) * head_stride_);
   }
   const RowState& state = this->state(row);
-  for (std::int64_t h = 0; h < kv_heads_; ++h) {
+  for (std::int64_t h = 0; h < kv_heads_of(layer); ++h) {
     const std::int64_t from = (row * kv_heads_ + h) * head_dim_;
     float* key = keys_flat_.data() + from;
     place_head(layer.k_norm, rotation, key, row, key);
@@ -154,13 +154,13 @@ void AttentionStage::attend(const CpuLayer& layer, std::int64_t index, float* ou
       taken += more;
     }
     partials_.grow(length(taken * part_size()));
-    attend_slice(layer.window, index, chunks.subspan(first, end - first), out, stride);
+    attend_slice(layer, index, chunks.subspan(first, end - first), out, stride);
     first = end;
   }
 }
 
 // Each chunk in as many parts as its own positions need, whatever the others'.
-void AttentionStage::attend_slice(std::int64_t window, std::int64_t index,
+void AttentionStage::attend_slice(const CpuLayer& layer, std::int64_t index,
                                   std::span<const Chunk> slice, float* out, std::int64_t stride) {
   tasks_.clear();
   float* partials = partials_.data();
@@ -171,9 +171,9 @@ void AttentionStage::attend_slice(std::int64_t window, std::int64_t index,
     partials += chunk.rows() * chunk.parts * part_size();
   }
   const auto tasks = static_cast<std::int64_t>(tasks_.size());
-  loops_.run(tasks * kv_heads_, 1, [&](std::int64_t begin, std::int64_t end) {
+  loops_.run(tasks * kv_heads_of(layer), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      attend_part(window, index, tasks_[length(i % tasks)], i / tasks);
+      attend_part(layer.window, index, tasks_[length(i % tasks)], i / tasks);
     }
   });
   loops_.run(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -181,17 +181,19 @@ void AttentionStage::attend_slice(std::int64_t window, std::int64_t index,
       const Task& task = tasks_[length(i)];
       // A chunk's rows are shared among the tasks of its parts.
       for (std::int64_t row = task.part; row < task.chunk->rows(); row += task.chunk->parts) {
-        combine_row(task, row, out + order_[length(task.chunk->begin + row)] * stride);
+        combine_row(heads_of(layer), task, row,
+                    out + order_[length(task.chunk->begin + row)] * stride);
       }
     }
   });
 }
 
 // row: of the task's chunk. out: [heads, head_dim].
-void AttentionStage::combine_row(const Task& task, std::int64_t row, float* out) {
+void AttentionStage::combine_row(std::int64_t heads, const Task& task, std::int64_t row,
+                                 float* out) {
   std::array<float, kMaxHeadStride> combined;
   const std::int64_t parts = task.chunk->parts;
-  for (std::int64_t h = 0; h < heads_; ++h) {
+  for (std::int64_t h = 0; h < heads; ++h) {
     kernels_.combine_attention(task.partials + row * parts * part_size() + h * partial_stride_,
                                parts, part_size(), head_stride_, combined.data());
     std::copy_n(combined.data(), head_dim_, out + h * head_dim_);

@@ -81,10 +81,15 @@ class AttentionStage final {
                   std::int64_t row, float* to) const;
   const Rotation* rotation_of(LayerRope rope) const;
   void attend_part(std::int64_t window, std::int64_t index, const Task& task, std::int64_t head);
-  void attend_slice(std::int64_t window, std::int64_t index, std::span<const Chunk> slice,
+  void attend_slice(const CpuLayer& layer, std::int64_t index, std::span<const Chunk> slice,
                     float* out, std::int64_t stride);
-  void combine_row(const Task& task, std::int64_t row, float* out);
+  void combine_row(std::int64_t heads, const Task& task, std::int64_t row, float* out);
 
+  // A level of an elastic model has the first heads of a layer (elastic_table.h).
+  std::int64_t kv_heads_of(const CpuLayer& layer) const {
+    return layer.k.matrix.outputs / head_dim_;
+  }
+  std::int64_t heads_of(const CpuLayer& layer) const { return layer.q.matrix.outputs / head_dim_; }
   const RowState& state(std::int64_t row) const { return states_[static_cast<std::size_t>(row)]; }
   // The size of a row's partial results of one part, in floats.
   std::int64_t part_size() const { return heads_ * partial_stride_; }

@@ -103,7 +103,9 @@ WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted, bool 
                       .data = source.data,
                       .outputs = source.shape[0],
                       .inputs = source.shape[1]};
-  const std::optional<QuantFormat> stored = stored_format(source);
+  // Blocks whose elements part are quantised anew.
+  const bool keeps_groups = source.keeps_runs(kQuantGroup);
+  const std::optional<QuantFormat> stored = keeps_groups ? stored_format(source) : std::nullopt;
   const auto quantised = [&](const QuantFormat& format) {
     matrix.type = WeightType::kQuantized;
     matrix.format = format;
@@ -113,6 +115,7 @@ WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted, bool 
   switch (wanted) {
     case ComputeType::kAuto:
       if (stored) quantised(*stored);
+      if (!keeps_groups && block_elements(source.dtype) > 1) quantised(kInt8Format);
       break;
     case ComputeType::kF32:
       break;

@@ -18,20 +18,42 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
+// What a model and its levels share: their threads, and the scratch memory of a pass.
+struct Computing {
+  // config outlives this.
+  Computing(const ModelConfig& config, bool is_quantized, const Kernels& kernels,
+            std::unique_ptr<ThreadPool> its_pool)
+      : pool(std::move(its_pool)), pass(config, is_quantized, kernels, *pool) {}
+
+  const std::unique_ptr<ThreadPool> pool;
+  CpuPass pass;
+};
+
 class CpuModel final : public Model {
  public:
   // layers: null if all layers are in `weights`.
   CpuModel(CpuWeights weights, std::unique_ptr<LayerStore> layers, const KvLayout& kv,
            const Kernels& kernels, std::unique_ptr<ThreadPool> pool)
       : weights_(std::move(weights)),
+        is_resident_(layers == nullptr),
         layers_(layers != nullptr ? std::move(layers) : std::make_unique<ResidentLayers>(weights_)),
         kv_(kv),
         info_(describe_model(weights_, kv, "cpu")),
-        pool_(std::move(pool)),
-        pass_(weights_, *layers_, kernels, *pool_) {}
+        computing_(std::make_shared<Computing>(weights_.files->config, weights_.quantized, kernels,
+                                               std::move(pool))) {}
+
+  // A level of `full`, which outlives it.
+  CpuModel(const CpuModel& full, const ElasticLevel& level)
+      : weights_(weights_of_level(full.weights_, level)),
+        is_resident_(true),
+        layers_(std::make_unique<ResidentLayers>(weights_)),
+        kv_(full.kv_),
+        info_(describe_model(weights_, kv_, "cpu")),
+        computing_(full.computing_) {}
 
   const ModelInfo& info() const override { return info_; }
   const CpuWeights& weights() const { return weights_; }
+  bool is_resident() const { return is_resident_; }
 
   Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
     OUTRIDER_ASSIGN_OR_RETURN(
@@ -54,16 +76,16 @@ class CpuModel final : public Model {
     out.logits.resize(wanted * vocab);
     out.places.clear();
     out.row_logits = nullptr;
-    return pass_.run(rows, out);
+    return computing_->pass.run({weights_, *layers_}, rows, out);
   }
 
  private:
   const CpuWeights weights_;
+  const bool is_resident_;
   const std::unique_ptr<LayerStore> layers_;
   const KvLayout kv_;
   const ModelInfo info_;
-  const std::unique_ptr<ThreadPool> pool_;
-  CpuPass pass_;
+  const std::shared_ptr<Computing> computing_;
 };
 
 int thread_count(int wanted) {
@@ -111,7 +133,15 @@ ModelInfo describe_model(const CpuWeights& weights, const KvLayout& kv,
       arithmetic_id({.fingerprint = files.fingerprint,
                      .dtype = weights.arithmetic + (kv.is_bf16 ? ", bf16 keys and values" : ""),
                      .kernel_version = kKernelVersion,
-                     .device_class = device_class});
+                     .device_class = device_class,
+                     .order = weights.order});
+  if (weights.level == nullptr) return info;
+  const std::string id = level_id(*files.elastic, *weights.level);
+  info.name += "@" + weights.level->name;
+  if (id.empty()) return info;  // the full model's bits
+  info.num_parameters -= left_out(config, *weights.level);
+  info.fingerprint = level_fingerprint(info.fingerprint, id);
+  info.arithmetic_id = level_fingerprint(info.arithmetic_id, id);
   return info;
 }
 
@@ -158,6 +188,18 @@ Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
   auto pool = std::make_unique<ThreadPool>(thread_count(options.threads));
   return std::unique_ptr<Model>(std::make_unique<CpuModel>(
       std::move(weights), std::move(layers), kv, kernels_for(target), std::move(pool)));
+}
+
+Result<std::unique_ptr<Model>> make_level(Model& full, std::string_view level) {
+  const auto* cpu = dynamic_cast<const CpuModel*>(&full);
+  if (cpu == nullptr || !cpu->is_resident() || cpu->weights().files->elastic == nullptr) {
+    return failed_precondition("level " + printable(level) + " of " + full.info().name +
+                               ": it was loaded without a level table. Remedy: --elastic, and a "
+                               "model in memory on the CPU");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* found,
+                            find_level(*cpu->weights().files->elastic, level));
+  return std::unique_ptr<Model>(std::make_unique<CpuModel>(*cpu, *found));
 }
 
 Result<std::int64_t> cpu_kv_bytes(const ModelConfig& config, const std::string& kv_dtype,

@@ -18,6 +18,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
@@ -51,6 +52,15 @@ Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> 
 Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
                                               std::unique_ptr<LayerStore> layers,
                                               const CpuModelOptions& options);
+
+// A level of a model that was made from files with a level table (elastic_table.h): a model with
+// ids, keys and values of its own over the memory and threads of `full`, which outlives it. Its
+// bits are those of the full model with the other units' weights set to zero.
+//
+// Thread rule: one thread runs a model and its levels, one at a time: a pass of one of them also
+// ends the logits that another offered on demand.
+// Errors: NOT_FOUND listing the levels; FAILED_PRECONDITION for a model without levels.
+Result<std::unique_ptr<Model>> make_level(Model& full, std::string_view level);
 
 // Of the models that compute as this one does, on whatever device: the facts, and where keys and
 // values lie. device_class: "cpu" for a device with the CPU's bits. Errors of kv_layout():

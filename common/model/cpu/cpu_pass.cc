@@ -12,11 +12,9 @@ std::size_t size(std::int64_t count) {
 
 }  // namespace
 
-CpuPass::CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& kernels,
+CpuPass::CpuPass(const ModelConfig& config, bool is_quantized, const Kernels& kernels,
                  ThreadPool& pool)
-    : weights_(weights),
-      layers_(layers),
-      config_(weights.files->config),
+    : config_(config),
       kernels_(kernels),
       hidden_stride_(pad_to_lanes(config_.hidden_size)),
       epsilon_(static_cast<float>(config_.rms_norm_eps)),
@@ -24,9 +22,9 @@ CpuPass::CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& k
       loops_(pool),
       attention_(config_, kernels, loops_),
       pass_rows_(config_.hidden_size, hidden_stride_),
-      products_(weights.quantized, kernels, loops_),
-      feed_forward_(config_, layers, kernels, loops_, products_),
-      logits_(weights, layers, kernels, pass_rows_, products_),
+      products_(is_quantized, kernels, loops_),
+      feed_forward_(config_, kernels, loops_, products_),
+      logits_(config_, kernels, pass_rows_, products_),
       normed_(config_.hidden_size),
       attended_(config_.q_size()) {}
 
@@ -43,54 +41,53 @@ std::int64_t CpuPass::scratch_bytes(const ModelConfig& config, std::int64_t rows
   return rows * pad_to_lanes(config.hidden_size) * 4 + std::min(rows, kMaxRows) * row + kPartials;
 }
 
-Status CpuPass::run(std::span<const Row> rows, PassOutput& out) {
+Status CpuPass::run(const PassModel& model, std::span<const Row> rows, PassOutput& out) {
   logits_.end();  // of the previous pass
   loops_.begin_pass(out);
   out.threads = &loops_.pool();
-  prepare(rows);
-  Status done = run_layers(out);
+  prepare(model.weights, rows);
+  Status done = run_layers(model.layers, out);
   if (!done.ok() || out.is_abandoned()) {
-    layers_.end_pass();
+    model.layers.end_pass();
   } else {
-    done = out.on_demand ? logits_.offer(out) : logits_.write(out.logits.data());
+    done = out.on_demand ? logits_.offer(model, out) : logits_.write(model, out.logits.data());
   }
   if (!out.is_abandoned()) return done;
   logits_.end();
   return cancelled("the pass was abandoned");
 }
 
-void CpuPass::prepare(std::span<const Row> rows) {
+void CpuPass::prepare(const CpuWeights& weights, std::span<const Row> rows) {
   const auto all = static_cast<std::int64_t>(rows.size());
   const std::int64_t most = std::min(all, kMaxRows);
   pass_rows_.begin(rows);
-  for (Activations* x : {&normed_, &attended_}) x->grow(most, weights_.quantized);
+  for (Activations* x : {&normed_, &attended_}) x->grow(most, products_.is_quantized());
   feed_forward_.grow(most);
   if (!adds_directly_) branch_.grow(size(most * hidden_stride_));
-  for (std::int64_t r = 0; r < all; ++r) embed(rows[size(r)], pass_rows_.residual(r));
+  for (std::int64_t r = 0; r < all; ++r) embed(weights, rows[size(r)], pass_rows_.residual(r));
 }
 
-void CpuPass::embed(const Row& row, float* to) {
+void CpuPass::embed(const CpuWeights& weights, const Row& row, float* to) {
   const std::int64_t hidden = config_.hidden_size;
-  widen(weights_.embedding, std::int64_t{row.token} * hidden, {to, size(hidden)});
+  widen(weights.embedding, std::int64_t{row.token} * hidden, {to, size(hidden)});
   if (config_.embedding_scale != 1.0) {
     const auto scale = static_cast<float>(config_.embedding_scale);
     for (std::int64_t i = 0; i < hidden; ++i) to[i] *= scale;
   }
   if (config_.position_rows == 0) return;
   position_.resize(size(hidden));
-  widen(weights_.positions, std::int64_t{row.cache->slots().position(row.slot)} * hidden,
-        position_);
+  widen(weights.positions, std::int64_t{row.cache->slots().position(row.slot)} * hidden, position_);
   for (std::int64_t i = 0; i < hidden; ++i) to[i] += position_[size(i)];
 }
 
-Status CpuPass::run_layers(PassOutput& out) {
+Status CpuPass::run_layers(LayerStore& layers, PassOutput& out) {
   for (std::int32_t index = 0; index < config_.num_layers && !out.is_abandoned(); ++index) {
     if (index > 0 && out.tap != nullptr && out.tap->wants(index)) {
       pass_rows_.show(index, *out.tap, loops_.pool());
     }
     const bool pruned = index > 0 && prune(index, out);
-    OUTRIDER_ASSIGN_OR_RETURN(const CpuLayer* layer, layers_.acquire(index));
-    OUTRIDER_RETURN_IF_ERROR(run_layer(*layer, index, index == 0 || pruned));
+    OUTRIDER_ASSIGN_OR_RETURN(const CpuLayer* layer, layers.acquire(index));
+    OUTRIDER_RETURN_IF_ERROR(run_layer(layers, *layer, index, index == 0 || pruned));
     if (out.on_layer_done) out.on_layer_done(index + 1, config_.num_layers);
   }
   return {};
@@ -104,19 +101,29 @@ bool CpuPass::prune(std::int32_t index, PassOutput& out) {
 
 // Parents come before the rows that see them, so earlier groups do not need later ones. other_rows:
 // the rows differ from those of the layer before.
-Status CpuPass::run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows) {
+Status CpuPass::run_layer(LayerStore& layers, const CpuLayer& layer, std::int64_t index,
+                          bool other_rows) {
   const std::span<const Row> rows = pass_rows_.rows();
   const std::int64_t all = pass_rows_.count();
   for (std::int64_t begin = 0; begin < all; begin += kMaxRows) {
     rows_ = std::min(all - begin, kMaxRows);
     hidden_ = pass_rows_.residual(begin);
     if (other_rows || all > kMaxRows) attention_.prepare(rows.subspan(size(begin), size(rows_)));
-    OUTRIDER_RETURN_IF_ERROR(run_part(layer, index));
+    OUTRIDER_RETURN_IF_ERROR(run_part(layers, layer, index));
   }
   return {};
 }
 
-Status CpuPass::run_part(const CpuLayer& layer, std::int64_t index) {
+Status CpuPass::run_part(LayerStore& layers, const CpuLayer& layer, std::int64_t index) {
+  if (layer.has_attention()) run_attention(layer, index);
+  if (!layer.has_feed_forward()) return {};
+  normalize({layer.mlp_norm, layer.mlp_norm_bias});
+  OUTRIDER_RETURN_IF_ERROR(feed_forward_.run(layers, layer, index, normed_, rows_, branch()));
+  if (!adds_directly_) add_branch(layer.mlp_output_norm);
+  return {};
+}
+
+void CpuPass::run_attention(const CpuLayer& layer, std::int64_t index) {
   normalize({layer.attention_norm, layer.attention_norm_bias});
   const PassProducts::Product projections[] = {
       {&layer.q, {attention_.queries(), config_.q_size()}},
@@ -124,15 +131,12 @@ Status CpuPass::run_part(const CpuLayer& layer, std::int64_t index) {
       {&layer.v, {attention_.values(), config_.kv_size()}}};
   products_.multiply(projections, PassProducts::input(normed_, rows_));
   attention_.place(layer, index);
+  attended_.narrow(layer.o.matrix.inputs);
   attention_.attend(layer, index, attended_.values.data(), attended_.stride);
   products_.quantize_rows(attended_, rows_);
   const PassProducts::Product output[] = {{&layer.o, branch()}};
   products_.multiply(output, PassProducts::input(attended_, rows_));
   if (!adds_directly_) add_branch(layer.attention_output_norm);
-  normalize({layer.mlp_norm, layer.mlp_norm_bias});
-  OUTRIDER_RETURN_IF_ERROR(feed_forward_.run(layer, index, normed_, rows_, branch()));
-  if (!adds_directly_) add_branch(layer.mlp_output_norm);
-  return {};
 }
 
 // normed_ = the norm of the rows.

@@ -34,14 +34,15 @@ namespace outrider {
 
 class CpuPass final {
  public:
-  // weights: without its layers and output matrix, which come from `layers`. All outlive this.
-  CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& kernels, ThreadPool& pool);
+  // is_quantized: some matrices are. All outlive this.
+  CpuPass(const ModelConfig& config, bool is_quantized, const Kernels& kernels, ThreadPool& pool);
 
-  // rows: checked; their caches are in CpuKvPages of this model. out: its logits have room for the
-  // wanted rows. Fills keys and values, and writes the wanted logits one after the other, or offers
-  // them on demand until the next call. Errors: CANCELLED if the pass was abandoned, which skips
-  // the remaining loops; those of the layers.
-  Status run(std::span<const Row> rows, PassOutput& out);
+  // model: that config's, or a level of it (elastic_table.h). rows: checked; their caches are in
+  // CpuKvPages of the model. out: its logits have room for the wanted rows. Fills keys and values,
+  // and writes the wanted logits one after the other, or offers them on demand until the next call.
+  // Errors: CANCELLED if the pass was abandoned, which skips the remaining loops; those of the
+  // layers.
+  Status run(const PassModel& model, std::span<const Row> rows, PassOutput& out);
 
   // Memory that a pass of so many rows needs in addition to weights, keys, values and logits.
   static std::int64_t scratch_bytes(const ModelConfig& config, std::int64_t rows);
@@ -50,19 +51,18 @@ class CpuPass final {
   static constexpr std::int64_t kMaxRows = 256;
 
  private:
-  void prepare(std::span<const Row> rows);
-  Status run_layers(PassOutput& out);
+  void prepare(const CpuWeights& weights, std::span<const Row> rows);
+  Status run_layers(LayerStore& layers, PassOutput& out);
   bool prune(std::int32_t index, PassOutput& out);
-  Status run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows);
-  Status run_part(const CpuLayer& layer, std::int64_t index);
-  void embed(const Row& row, float* to);
+  Status run_layer(LayerStore& layers, const CpuLayer& layer, std::int64_t index, bool other_rows);
+  Status run_part(LayerStore& layers, const CpuLayer& layer, std::int64_t index);
+  void embed(const CpuWeights& weights, const Row& row, float* to);
+  void run_attention(const CpuLayer& layer, std::int64_t index);
   void normalize(const NormVectors& norm);
   MatmulOutput branch();
   void add_branch(const std::vector<float>& norm);
 
   // Constant after construction.
-  const CpuWeights& weights_;
-  LayerStore& layers_;
   const ModelConfig& config_;
   const Kernels& kernels_;
   const std::int64_t hidden_stride_;  // pad_to_lanes(hidden)
@@ -81,7 +81,7 @@ class CpuPass final {
   std::int64_t rows_ = 0;
   float* hidden_ = nullptr;      // their residual stream: [rows, hidden_stride]
   Activations normed_;           // [rows, hidden]
-  Activations attended_;         // [rows, heads * head_dim]
+  Activations attended_;         // [rows, heads * head_dim], as many as the layer has
   AlignedBuffer<float> branch_;  // [rows, hidden_stride], unless adds_directly_
   std::vector<float> position_;  // [hidden], one row's learned position
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/cpu_weights.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -130,6 +131,40 @@ class LayerFiller final {
   const ModelConfig& config_;
 };
 
+// The first `count` outputs.
+void narrow_outputs(LinearWeights& weights, std::int64_t count) {
+  weights.matrix.outputs = std::min(weights.matrix.outputs, count);
+  if (!weights.bias.empty()) weights.bias.resize(static_cast<std::size_t>(count));
+}
+
+void narrow_inputs(LinearWeights& weights, std::int64_t count) {
+  weights.matrix.stored_inputs = weights.matrix.row_inputs();
+  weights.matrix.inputs = count;
+}
+
+void narrow(CpuLayer& layer, const LayerWidths& widths, const ModelConfig& config) {
+  const std::int64_t columns = widths.kv_groups * group_columns(config);
+  const std::int64_t heads = std::int64_t{widths.kv_groups} * config.head_dim;
+  narrow_outputs(layer.q, columns);
+  narrow_outputs(layer.k, heads);
+  narrow_outputs(layer.v, heads);
+  narrow_inputs(layer.o, columns);
+  narrow_outputs(layer.gate, widths.neurons);
+  narrow_outputs(layer.up, widths.neurons);
+  narrow_inputs(layer.down, widths.neurons);
+  if (columns == 0) layer.o = {};
+  if (widths.neurons == 0) layer.down = {};
+}
+
+// Of a layer's matrices and their biases.
+std::int64_t layer_bytes(const CpuLayer& layer) {
+  std::int64_t bytes = 0;
+  visit_matrices(layer, [&bytes](const LinearWeights& weights) {
+    bytes += bytes_of(weights.matrix) + std::int64_t{sizeof(float)} * std::ssize(weights.bias);
+  });
+  return bytes;
+}
+
 }  // namespace
 
 Status fill_layers(const MatrixSource& source, CpuWeights& weights, const LayerDone& done) {
@@ -145,6 +180,31 @@ Status fill_layers(const MatrixSource& source, CpuWeights& weights, const LayerD
   }
   OUTRIDER_RETURN_IF_ERROR(filler.fill_output());
   return done ? done(config.num_layers) : Status();
+}
+
+CpuWeights weights_of_level(const CpuWeights& full, const ElasticLevel& level) {
+  CpuWeights weights;
+  weights.files = full.files;
+  weights.embedding = full.embedding;
+  weights.positions = full.positions;
+  weights.final_norm = full.final_norm;
+  weights.final_norm_bias = full.final_norm_bias;
+  weights.head = full.head;
+  weights.quantized = full.quantized;
+  weights.dtype = full.dtype;
+  weights.arithmetic = full.arithmetic;
+  weights.order = full.order;
+  weights.level = &level;
+  weights.layers = full.layers;
+  const ModelConfig& config = full.files->config;
+  weights.bytes_per_pass = full.bytes_per_pass;
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    CpuLayer& layer = weights.layers[i];
+    weights.bytes_per_pass -= layer_bytes(layer);
+    narrow(layer, level.layers[i], config);
+    weights.bytes_per_pass += layer_bytes(layer);
+  }
+  return weights;
 }
 
 Result<CpuWeights> CpuWeightsLoader::load(std::shared_ptr<const ModelFiles> files,
@@ -175,7 +235,12 @@ void CpuWeightsLoader::begin(std::shared_ptr<const ModelFiles> files, ComputeTyp
   to_keep_.clear();
   weights_ = {};
   weights_.files = std::move(files);
-  kind_ = std::string(to_string(type_)) + ", kernels " + kKernelVersion;
+  if (weights_.files->elastic != nullptr) weights_.order = order_id(*weights_.files->elastic);
+  kind_ = std::string(to_string(type_));
+  // What precedes the comma is in a file's name: each order has a file of its own.
+  constexpr std::size_t kShown = 22;
+  if (!weights_.order.empty()) kind_ += " " + weights_.order.substr(0, kShown);
+  kind_ += std::string(", kernels ") + kKernelVersion + weights_.order;
   weights_.embedding = weights_.files->weights.at(weight_name(ModelPart::kEmbedding));
   const bool stored_bf16 = weights_.embedding.dtype == DType::kBF16;
   const bool bf16 = type_ == ComputeType::kBf16 || (type_ == ComputeType::kAuto && stored_bf16);

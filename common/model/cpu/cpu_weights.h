@@ -52,6 +52,10 @@ struct CpuLayer {
   std::vector<float> attention_output_norm, mlp_output_norm;  // [hidden], sandwich norms
   LinearWeights router;                                       // [experts, hidden]
   std::vector<CpuExpert> experts;                             // in the place of gate, up and down
+
+  // A level of an elastic model may leave out either half of a layer.
+  bool has_attention() const { return q.matrix.outputs > 0; }
+  bool has_feed_forward() const { return up.matrix.outputs > 0 || !experts.empty(); }
 };
 
 // Calls visit(LinearWeights&) for each matrix of a layer, in the order of layer_matrices(). Layer:
@@ -81,10 +85,16 @@ struct CpuWeights {
   std::string dtype;       // "f32", "bf16", "int8", "int4"; for mixed blocks the narrowest
   std::string arithmetic;  // "exact" (every weight as stored), "bf16", "int8", "int4", or "blocks"
                            // (stored in mixed block types and not converted)
+  std::string order;       // of units (order_id()); empty: as stored
+  const ElasticLevel* level = nullptr;  // of files->elastic; null: the full model
   std::int64_t bytes_per_pass = 0;
   std::vector<AnonymousMemory> converted;
   std::shared_ptr<const CachedWeights> kept;  // converted weights of an earlier start, or null
 };
+
+// The weights of a level of files->elastic: views of the full ones, which outlive them, with their
+// norms and biases. A layer without heads or without neurons has no matrices for them.
+CpuWeights weights_of_level(const CpuWeights& full, const ElasticLevel& level);
 
 // Returns a matrix of a layer, with its data; of layer num_layers, the output matrix.
 using MatrixSource =

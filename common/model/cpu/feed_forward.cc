@@ -36,10 +36,9 @@ double share_of(double below_best) {
 
 }  // namespace
 
-FeedForward::FeedForward(const ModelConfig& config, LayerStore& layers, const Kernels& kernels,
-                         PassLoops& loops, PassProducts& products)
+FeedForward::FeedForward(const ModelConfig& config, const Kernels& kernels, PassLoops& loops,
+                         PassProducts& products)
     : config_(config),
-      layers_(layers),
       kernels_(kernels),
       loops_(loops),
       products_(products),
@@ -49,7 +48,7 @@ FeedForward::FeedForward(const ModelConfig& config, LayerStore& layers, const Ke
 
 void FeedForward::grow(std::int64_t rows) {
   inner_.grow(rows, products_.is_quantized());
-  up_.grow(as_size(rows * inner_.stride));
+  up_.grow(as_size(rows * pad_to_lanes(inner_.widest)));
   if (config_.experts.count == 0) return;
   scores_.grow(as_size(rows * config_.experts.count));
   gathered_.grow(rows, products_.is_quantized());
@@ -57,17 +56,17 @@ void FeedForward::grow(std::int64_t rows) {
   routed_.resize(as_size(config_.experts.count));
 }
 
-Status FeedForward::run(const CpuLayer& layer, std::int64_t index, Activations& x,
-                        std::int64_t rows, const MatmulOutput& y) {
+Status FeedForward::run(LayerStore& layers, const CpuLayer& layer, std::int64_t index,
+                        Activations& x, std::int64_t rows, const MatmulOutput& y) {
   if (layer.experts.empty()) {
     run_mlp({layer.gate, layer.up, layer.down}, PassProducts::input(x, rows), y);
     return {};
   }
   if (!y.add) std::fill_n(y.y, rows * y.stride, 0.0f);
   route(layer, x, rows);
-  layers_.choose_experts(index, chosen_);
+  layers.choose_experts(index, chosen_);
   for (const std::int32_t e : chosen_) {
-    OUTRIDER_ASSIGN_OR_RETURN(const CpuExpert* expert, layers_.acquire_expert(index, e));
+    OUTRIDER_ASSIGN_OR_RETURN(const CpuExpert* expert, layers.acquire_expert(index, e));
     run_expert(*expert, routed_[as_size(e)], x, y);
   }
   return {};
@@ -75,6 +74,7 @@ Status FeedForward::run(const CpuLayer& layer, std::int64_t index, Activations& 
 
 void FeedForward::run_mlp(const Mlp& mlp, const MatmulInput& x, const MatmulOutput& y) {
   const bool gated = mlp.gate.matrix.outputs > 0;
+  inner_.narrow(mlp.down.matrix.inputs);
   loops_.run(inner_.count, PassProducts::kOutputGrain, [&](std::int64_t begin, std::int64_t end) {
     const auto product = [&](const LinearWeights& weights, float* to) {
       const float* bias = weights.bias.empty() ? nullptr : weights.bias.data();

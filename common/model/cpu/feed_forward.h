@@ -25,16 +25,16 @@ namespace outrider {
 
 class FeedForward final {
  public:
-  FeedForward(const ModelConfig& config, LayerStore& layers, const Kernels& kernels,
-              PassLoops& loops, PassProducts& products);
+  FeedForward(const ModelConfig& config, const Kernels& kernels, PassLoops& loops,
+              PassProducts& products);
 
   // Makes room for passes of so many rows.
   void grow(std::int64_t rows);
 
   // y [rows, stride] = the result of layer `index` for the prepared rows x, or that is added to it.
-  // Errors: those of acquiring experts; y is then incomplete.
-  Status run(const CpuLayer& layer, std::int64_t index, Activations& x, std::int64_t rows,
-             const MatmulOutput& y);
+  // layers: that have its experts. Errors: those of acquiring these; y is then incomplete.
+  Status run(LayerStore& layers, const CpuLayer& layer, std::int64_t index, Activations& x,
+             std::int64_t rows, const MatmulOutput& y);
 
  private:
   // A row that goes to an expert.
@@ -56,13 +56,12 @@ class FeedForward final {
 
   // Constant after construction.
   const ModelConfig& config_;
-  LayerStore& layers_;
   const Kernels& kernels_;
   PassLoops& loops_;
   PassProducts& products_;
   const ActivationFunction activate_;
 
-  Activations inner_;        // [rows, inner]
+  Activations inner_;        // [rows, inner], as wide as the layer's
   AlignedBuffer<float> up_;  // [rows, pad_to_lanes(inner)]
 
   // Of the experts.

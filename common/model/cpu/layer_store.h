@@ -39,6 +39,13 @@ class LayerStore {
   virtual void end_pass() = 0;
 };
 
+// The weights of a pass, without the layers and the output matrix of `weights`, which come from
+// `layers`. Both outlive the pass and its logits on demand.
+struct PassModel {
+  const CpuWeights& weights;
+  LayerStore& layers;
+};
+
 // All of a model's layers in memory.
 class ResidentLayers final : public LayerStore {
  public:

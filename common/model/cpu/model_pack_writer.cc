@@ -36,8 +36,8 @@ Status add_matrices(PackWriter& writer, const ModelConfig& config, const CpuLaye
 void add_tensors(PackWriter& writer, const Weights& weights, std::span<const TensorSpec> specs) {
   for (const TensorSpec& spec : specs) {
     const TensorView& tensor = weights.at(spec.name);
-    const bool as_stored =
-        tensor.added == 0.0f && tensor.transposed == 0 && tensor.quantized == nullptr;
+    const bool as_stored = tensor.added == 0.0f && tensor.transposed == 0 &&
+                           tensor.quantized == nullptr && tensor.row_order == nullptr;
     const std::vector<float> values = as_stored ? std::vector<float>() : widened(tensor);
     const auto bytes =
         as_stored ? std::span(tensor.data, tensor.num_bytes) : std::as_bytes(std::span(values));

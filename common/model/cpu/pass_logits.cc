@@ -13,18 +13,16 @@ constexpr std::size_t kMaxLogitRows = 256;
 
 }  // namespace
 
-PassLogits::PassLogits(const CpuWeights& weights, LayerStore& layers, const Kernels& kernels,
-                       PassRows& rows, PassProducts& products)
-    : weights_(weights),
-      config_(weights.files->config),
+PassLogits::PassLogits(const ModelConfig& config, const Kernels& kernels, PassRows& rows,
+                       PassProducts& products)
+    : config_(config),
       kernels_(kernels),
-      layers_(layers),
       rows_(rows),
       products_(products),
       normed_(config_.hidden_size) {}
 
-Status PassLogits::write(float* logits) {
-  OUTRIDER_RETURN_IF_ERROR(acquire());
+Status PassLogits::write(const PassModel& model, float* logits) {
+  OUTRIDER_RETURN_IF_ERROR(acquire(model));
   const std::span<const std::int64_t> wanted = wanted_;
   for (std::size_t begin = 0; begin < wanted.size(); begin += kMaxLogitRows) {
     const std::size_t count = std::min(wanted.size() - begin, kMaxLogitRows);
@@ -35,14 +33,16 @@ Status PassLogits::write(float* logits) {
   return {};
 }
 
-Status PassLogits::offer(PassOutput& out) {
-  OUTRIDER_RETURN_IF_ERROR(acquire());
+Status PassLogits::offer(const PassModel& model, PassOutput& out) {
+  OUTRIDER_RETURN_IF_ERROR(acquire(model));
   if (head_ != nullptr) out.row_logits = this;
   return {};
 }
 
 // Sets wanted_ and, if a row wants logits, acquires the output matrix; else ends the layers' pass.
-Status PassLogits::acquire() {
+Status PassLogits::acquire(const PassModel& model) {
+  weights_ = &model.weights;
+  layers_ = &model.layers;
   const std::span<const Row> rows = rows_.rows();
   wanted_.clear();
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -50,11 +50,11 @@ Status PassLogits::acquire() {
   }
   Status status;
   if (!wanted_.empty()) {
-    const Result<const LinearWeights*> head = layers_.acquire_head();
+    const Result<const LinearWeights*> head = layers_->acquire_head();
     if (head.ok()) head_ = *head;
     status = head.status();
   }
-  if (head_ == nullptr) layers_.end_pass();
+  if (head_ == nullptr) layers_->end_pass();
   return status;
 }
 
@@ -75,7 +75,7 @@ Status PassLogits::compute(std::span<const std::size_t> rows, PassOutput& out) {
 }
 
 void PassLogits::end() {
-  if (std::exchange(head_, nullptr) != nullptr) layers_.end_pass();
+  if (std::exchange(head_, nullptr) != nullptr) layers_->end_pass();
 }
 
 // logits: [rows, vocab].
@@ -83,7 +83,7 @@ void PassLogits::multiply(std::span<const std::int64_t> rows, float* logits) {
   const auto count = static_cast<std::int64_t>(rows.size());
   normed_.grow(count, products_.is_quantized());
   for (std::int64_t i = 0; i < count; ++i) {
-    apply_norm(kernels_, {weights_.final_norm, weights_.final_norm_bias},
+    apply_norm(kernels_, {weights_->final_norm, weights_->final_norm_bias},
                static_cast<float>(config_.rms_norm_eps),
                rows_.residual(rows[static_cast<std::size_t>(i)]), normed_.row(i));
     products_.quantize(normed_, i);

@@ -22,39 +22,40 @@ namespace outrider {
 
 class PassLogits final : public RowLogits {
  public:
-  PassLogits(const CpuWeights& weights, LayerStore& layers, const Kernels& kernels, PassRows& rows,
+  PassLogits(const ModelConfig& config, const Kernels& kernels, PassRows& rows,
              PassProducts& products);
 
   // Writes the logits of the wanted rows one after the other, then ends the layers' pass. Errors:
   // those of reading the output matrix.
-  Status write(float* logits);
+  Status write(const PassModel& model, float* logits);
 
   // Offers logits on demand: until end() the output matrix stays acquired, the residual stream must
   // not change, and out.row_logits is this. Does nothing if no row wants logits. Errors: as
   // write().
-  Status offer(PassOutput& out);
+  Status offer(const PassModel& model, PassOutput& out);
   Status compute(std::span<const std::size_t> rows, PassOutput& out) override;
   void end() override;
 
  private:
-  Status acquire();
+  Status acquire(const PassModel& model);
   void multiply(std::span<const std::int64_t> rows, float* logits);
   void scale(std::int64_t rows, float* logits);
   void spread(std::int64_t rows, float* logits);
 
-  const CpuWeights& weights_;
   const ModelConfig& config_;
   const Kernels& kernels_;
-  LayerStore& layers_;
   PassRows& rows_;
   PassProducts& products_;
 
-  const LinearWeights* head_ = nullptr;  // while it is acquired
-  std::vector<std::int64_t> wanted_;     // the rows that want logits
-  std::vector<std::int64_t> asked_;      // the rows of one call of compute()
-  Activations normed_;                   // [rows multiplied together, hidden]
-  std::vector<float> listed_;            // [the same rows, head_tokens]
-  std::vector<float> computed_;          // [the same rows, vocab]
+  // While the output matrix is acquired, and of the pass that acquired it.
+  const LinearWeights* head_ = nullptr;
+  const CpuWeights* weights_ = nullptr;
+  LayerStore* layers_ = nullptr;
+  std::vector<std::int64_t> wanted_;  // the rows that want logits
+  std::vector<std::int64_t> asked_;   // the rows of one call of compute()
+  Activations normed_;                // [rows multiplied together, hidden]
+  std::vector<float> listed_;         // [the same rows, head_tokens]
+  std::vector<float> computed_;       // [the same rows, vocab]
 };
 
 }  // namespace outrider

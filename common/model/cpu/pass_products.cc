@@ -7,13 +7,20 @@
 namespace outrider {
 
 Activations::Activations(std::int64_t elements)
-    : count(elements),
+    : widest(elements),
+      count(elements),
       stride(pad_to_lanes(elements)),
       quantized_bytes(quantized_row_bytes(elements)) {}
 
 void Activations::grow(std::int64_t rows, bool is_quantized) {
-  values.grow(static_cast<std::size_t>(rows * stride));
-  if (is_quantized) quantized.grow(static_cast<std::size_t>(rows * quantized_bytes));
+  values.grow(static_cast<std::size_t>(rows * pad_to_lanes(widest)));
+  if (is_quantized) quantized.grow(static_cast<std::size_t>(rows * quantized_row_bytes(widest)));
+}
+
+void Activations::narrow(std::int64_t elements) {
+  count = elements;
+  stride = pad_to_lanes(elements);
+  quantized_bytes = quantized_row_bytes(elements);
 }
 
 MatmulInput PassProducts::input(const Activations& x, std::int64_t rows) {

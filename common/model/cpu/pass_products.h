@@ -19,10 +19,14 @@ namespace outrider {
 struct Activations {
   explicit Activations(std::int64_t elements);
 
-  // Makes room for so many rows; their contents may be lost.
+  // Makes room for so many rows of the widest kind; their contents may be lost.
   void grow(std::int64_t rows, bool is_quantized);
+  // From now on rows have so many elements, at most those that it was made with; fewer are a
+  // multiple of 16. Their contents are lost.
+  void narrow(std::int64_t elements);
   float* row(std::int64_t r) { return values.data() + r * stride; }
 
+  const std::int64_t widest;
   std::int64_t count;                  // elements used of a row
   std::int64_t stride;                 // pad_to_lanes(count)
   std::int64_t quantized_bytes;        // of a row, see QuantizedGroup

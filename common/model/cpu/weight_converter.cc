@@ -63,7 +63,7 @@ Result<AnonymousMemory> WeightConverter::convert(const TensorView& tensor, Weigh
   OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, allocate(matrix));
   if (matrix.type != WeightType::kQuantized) {
     round_rows(source, matrix, memory.as<std::byte>());
-  } else if (keeps_blocks(matrix.format, stored_format(tensor))) {
+  } else if (keeps_blocks(matrix.format, stored_format(tensor)) && tensor.keeps_runs(kQuantGroup)) {
     if (tensor.quantized != nullptr) {
       copy_groups(source, matrix, memory.as<std::byte>());
     } else {
@@ -127,16 +127,17 @@ void WeightConverter::copy_blocks(const Rows& source, const WeightMatrix& matrix
   const std::int64_t groups = matrix.inputs / kQuantGroup;
   const QuantFormat stored = *stored_format(tensor.dtype);
   for_all_rows(source, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<WeightGroup> unpacked(static_cast<std::size_t>(in_block));
+    std::vector<WeightGroup> row(static_cast<std::size_t>(groups));
     for (std::int64_t n = begin; n < end; ++n) {
       const std::byte* block = tensor.row(source.row(n));
       for (std::int64_t at = 0; at < groups; at += in_block, block += block_bytes(tensor.dtype)) {
-        unpack_block(tensor.dtype, block, unpacked.data());
-        for (std::int64_t i = 0; i < in_block; ++i) {
-          WeightGroup& group = unpacked[static_cast<std::size_t>(i)];
-          renumber(stored, matrix.format, group);
-          writer.store(n, at + i, group);
-        }
+        unpack_block(tensor.dtype, block, row.data() + at);
+      }
+      for (std::int64_t at = 0; at < groups; ++at) {
+        const std::int64_t from = tensor.column_of(at * kQuantGroup) / kQuantGroup;
+        WeightGroup group = row[static_cast<std::size_t>(from)];
+        renumber(stored, matrix.format, group);
+        writer.store(n, at, group);
       }
     }
   });

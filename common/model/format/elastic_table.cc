@@ -306,6 +306,22 @@ std::vector<std::int32_t> widths_of(const ElasticLevel& level, Width width) {
 
 }  // namespace
 
+namespace {
+
+// Weights of one unit.
+struct UnitSizes {
+  explicit UnitSizes(const ModelConfig& config)
+      : neuron(std::int64_t{config.hidden_size} * (config.kinds.gated ? 3 : 2)),
+        kv_group(2 * (group_columns(config) + config.head_dim) * config.hidden_size),
+        group_biases(config.qkv_bias ? group_columns(config) + 2 * config.head_dim : 0) {}
+
+  std::int64_t neuron;
+  std::int64_t kv_group;
+  std::int64_t group_biases;
+};
+
+}  // namespace
+
 LayerWidths full_widths(const ModelConfig& config) {
   return {config.intermediate_size, config.num_kv_heads};
 }
@@ -387,18 +403,28 @@ std::string level_id(const ElasticTable& table, const ElasticLevel& level) {
          list_text(widths_of(level, &LayerWidths::kv_groups));
 }
 
+std::int64_t left_out(const ModelConfig& config, const ElasticLevel& level) {
+  const UnitSizes sizes(config);
+  const LayerWidths full = full_widths(config);
+  std::int64_t count = 0;
+  for (const LayerWidths& widths : level.layers) {
+    count += (full.neurons - widths.neurons) * sizes.neuron +
+             (full.kv_groups - widths.kv_groups) * (sizes.kv_group + sizes.group_biases);
+  }
+  return count;
+}
+
 std::map<std::string, std::int64_t> level_bytes(const ModelConfig& config,
                                                 std::span<const LayerWidths> layers) {
+  const UnitSizes sizes(config);
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t head = config.head_size() * hidden;
   std::int64_t elements = 0;
   std::int64_t vectors = hidden;  // the final norm
   for (const LayerWidths& widths : layers) {
-    const std::int64_t rows = widths.kv_groups * (group_columns(config) + 2 * config.head_dim);
-    elements += (rows + widths.kv_groups * group_columns(config)) * hidden;
-    elements += widths.neurons * hidden * (config.kinds.gated ? 3 : 2);
-    vectors +=
-        2 * hidden + (config.qkv_bias ? rows : 0) + (config.qk_norm ? 2 * config.head_dim : 0);
+    elements += widths.neurons * sizes.neuron + widths.kv_groups * sizes.kv_group;
+    vectors += 2 * hidden + widths.kv_groups * sizes.group_biases +
+               (config.qk_norm ? 2 * config.head_dim : 0);
   }
   // A group of 32 has an f16 scale, and in 4 bits an f16 minimum too.
   const auto int8 = [](std::int64_t count) { return (count + 31) / 32 * 34; };

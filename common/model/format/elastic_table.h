@@ -96,6 +96,9 @@ std::string order_id(const ElasticTable& table);
 // What distinguishes a level from the full model; empty: it is full.
 std::string level_id(const ElasticTable& table, const ElasticLevel& level);
 
+// Weights and biases that a level leaves out.
+std::int64_t left_out(const ModelConfig& config, const ElasticLevel& level);
+
 // ElasticLevel::bytes: of the layers' matrices and the output matrix with the scales of their
 // groups (int4 leaves the output matrix at int8), and of norms and biases in f32.
 std::map<std::string, std::int64_t> level_bytes(const ModelConfig& config,

@@ -85,6 +85,14 @@ std::string model_fingerprint(const ModelConfig& config, const Weights& weights)
   return hash.finish_hex();
 }
 
+std::string level_fingerprint(std::string_view model, std::string_view level) {
+  Sha256 hash;
+  add_field(hash, "outrider level 1");
+  add_field(hash, model);
+  add_field(hash, level);
+  return hash.finish_hex();
+}
+
 std::string arithmetic_id(const Arithmetic& arithmetic) {
   Sha256 hash;
   add_field(hash, "outrider arithmetic 1");
@@ -92,6 +100,7 @@ std::string arithmetic_id(const Arithmetic& arithmetic) {
   add_field(hash, arithmetic.dtype);
   add_field(hash, arithmetic.kernel_version);
   add_field(hash, arithmetic.device_class);
+  if (!arithmetic.order.empty()) add_field(hash, arithmetic.order);
   return hash.finish_hex();
 }
 

@@ -21,6 +21,9 @@ namespace outrider {
 // arrange(config), or come from the same GGUF file as `config`.
 std::string model_fingerprint(const ModelConfig& config, const Weights& weights);
 
+// Of a level (level_id()) of a model: it is a model of its own, which computes other logits.
+std::string level_fingerprint(std::string_view model, std::string_view level);
+
 // Everything that determines the bits of the logits; its hash is the arithmetic id
 // (docs/row-invariance.md).
 struct Arithmetic {
@@ -28,6 +31,7 @@ struct Arithmetic {
   std::string_view dtype;           // as computed: "f32", "bf16", "int8", "int4"
   std::string_view kernel_version;  // changes when any kernel's bits change
   std::string_view device_class;    // "cpu", "cuda-sm90", ...
+  std::string_view order = {};      // of units (order_id()); empty: as stored
 };
 
 // 64 hex digits.

@@ -69,11 +69,25 @@ Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& pa
     if (!finite.ok()) return finite.with_context(path);
   }
   std::string fingerprint = model_fingerprint(source.config, source.weights);
+  std::shared_ptr<const ElasticTable> elastic;
+  if (!options.elastic.empty()) {
+    const QuantMethod method = source.config.quantization.method;
+    if (method != QuantMethod::kNone) {
+      return failed_precondition("--elastic " + options.elastic + ": the matrices of " + path +
+                                 " are stored as " + std::string(name_of(method)) +
+                                 ", whose units cannot be reordered. Remedy: the model in f16, "
+                                 "bf16 or GGUF, with --dtype int4 or int8");
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(ElasticTable table,
+                              read_elastic_table(options.elastic, source.config, fingerprint));
+    source.weights.reorder(source.config, table.order);
+    elastic = std::make_shared<const ElasticTable>(std::move(table));
+  }
   OUTRIDER_RETURN_IF_ERROR(limit_context(options.max_context, source.config));
   if (options.ignore_eos) source.config.stop_ids.clear();
   return std::make_shared<const ModelFiles>(
       ModelFiles{std::move(source.name), std::move(source.config), std::move(source.weights),
-                 std::move(fingerprint)});
+                 std::move(fingerprint), std::move(elastic)});
 }
 
 Result<ModelConfig> load_config(const std::string& path) {

@@ -13,6 +13,7 @@
 
 #include "common/base/status.h"
 #include "common/model/format/config.h"
+#include "common/model/format/elastic_table.h"
 #include "common/model/format/weights.h"
 
 namespace outrider {
@@ -23,6 +24,8 @@ struct ModelFiles {
   ModelConfig config;
   Weights weights;
   std::string fingerprint;  // fingerprint.h
+  // Whose order `weights` have; null: as stored.
+  std::shared_ptr<const ElasticTable> elastic = nullptr;
 };
 
 struct ModelFilesOptions {
@@ -30,6 +33,8 @@ struct ModelFilesOptions {
   // Lowers config.max_positions. Less than 1 and more than the model's own are refused.
   std::optional<Position> max_context = {};
   bool ignore_eos = false;  // clears config.stop_ids
+  // A level table, by whose order the units of the layers are read; empty: as stored.
+  std::string elastic = {};
 };
 
 // `path`: a Hugging Face directory, a GGUF file, one of its parts, or a directory that holds one.

@@ -66,7 +66,8 @@ void widen_run(const std::byte* data, DType dtype, std::int64_t begin, std::span
 void widen_columns(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
   const std::int64_t inputs = tensor.shape[1];
   for (float& value : out) {
-    const std::int64_t at = begin % inputs * tensor.transposed + begin / inputs;
+    const std::int64_t at =
+        tensor.column_of(begin % inputs) * tensor.transposed + tensor.row_of(begin / inputs);
     widen_run(tensor.data, tensor.dtype, at, {&value, 1});
     ++begin;
   }
@@ -74,10 +75,20 @@ void widen_columns(const TensorView& tensor, std::int64_t begin, std::span<float
 
 void widen_rows(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
   const std::int64_t columns = tensor.num_elements() / tensor.num_rows();
+  std::vector<float> stored;  // one row, where its columns have another order
   while (!out.empty()) {
     const std::int64_t skip = begin % columns;
     const auto count = std::min(static_cast<std::size_t>(columns - skip), out.size());
-    widen_run(tensor.row(begin / columns), tensor.dtype, skip, out.first(count));
+    if (tensor.column_order == nullptr) {
+      widen_run(tensor.row(begin / columns), tensor.dtype, skip, out.first(count));
+    } else {
+      stored.resize(static_cast<std::size_t>(columns));
+      widen_run(tensor.row(begin / columns), tensor.dtype, 0, stored);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::int64_t column = tensor.column_of(skip + static_cast<std::int64_t>(i));
+        out[i] = stored[static_cast<std::size_t>(column)];
+      }
+    }
     begin += static_cast<std::int64_t>(count);
     out = out.subspan(count);
   }
@@ -90,7 +101,18 @@ std::int64_t TensorView::num_elements() const {
   return static_cast<std::int64_t>(num_bytes) / block_bytes(dtype) * block_elements(dtype);
 }
 
+bool TensorView::keeps_runs(std::int64_t length) const {
+  if (column_order == nullptr) return true;
+  const auto columns = static_cast<std::int64_t>(column_order->size());
+  for (std::int64_t k = 0; k < columns; ++k) {
+    const std::int64_t first = column_of(k / length * length);
+    if (first % length != 0 || column_of(k) != first + k % length) return false;
+  }
+  return true;
+}
+
 const std::byte* TensorView::row(std::int64_t index) const {
+  index = row_of(index);
   if (interleaved > 0) {
     const std::int64_t head = index / interleaved;
     const std::int64_t within = index % interleaved;
@@ -107,7 +129,8 @@ void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
     tensor.quantized->widen(begin, out);
   } else if (tensor.transposed > 0) {
     widen_columns(tensor, begin, out);
-  } else if (tensor.interleaved > 0) {
+  } else if (tensor.interleaved > 0 || tensor.row_order != nullptr ||
+             tensor.column_order != nullptr) {
     widen_rows(tensor, begin, out);
   } else {
     widen_run(tensor.data, tensor.dtype, begin, out);

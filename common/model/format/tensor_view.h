@@ -35,16 +35,39 @@ struct TensorView {
   // If not null, what a directory's quantised matrix consists of. `dtype`, `data` and `num_bytes`
   // are those of its numbers.
   std::shared_ptr<const QuantizedMatrix> quantized = nullptr;
+  // If not null, the order of the rows, or of a matrix's columns: row n of the model is row
+  // (*row_order)[n] of what the above describes (elastic_table.h). Not of a quantised matrix.
+  std::shared_ptr<const std::vector<std::int32_t>> row_order = nullptr;
+  std::shared_ptr<const std::vector<std::int32_t>> column_order = nullptr;
 
   // Whether the values lie in the model's order and are the model's.
   bool is_plain() const {
-    return interleaved == 0 && transposed == 0 && added == 0.0f && quantized == nullptr;
+    return interleaved == 0 && transposed == 0 && added == 0.0f && quantized == nullptr &&
+           row_order == nullptr && column_order == nullptr;
   }
-  std::int64_t num_elements() const;
-  std::int64_t num_rows() const { return shape.empty() ? 1 : shape[0]; }
-  std::int64_t row_bytes() const { return static_cast<std::int64_t>(num_bytes) / num_rows(); }
-  // The address of row `index`; not for a transposed or quantised matrix.
-  const std::byte* row(std::int64_t index) const;
+  // Whether the order of the columns moves them in whole runs of `length`.
+  bool keeps_runs(std::int64_t length) const;
+} std::int64_t num_elements() const;
+std::int64_t num_rows() const {
+  return shape.empty() ? 1 : shape[0];
+}
+std::int64_t row_bytes() const {
+  return static_cast<std::int64_t>(num_bytes) / num_rows();
+}
+// Where row and column `index` of the model are in row_order and column_order.
+std::int64_t row_of(std::int64_t index) const {
+  return place(row_order.get(), index);
+}
+std::int64_t column_of(std::int64_t index) const {
+  return place(column_order.get(), index);
+}
+// The address of row `index`; not for a transposed or quantised matrix.
+const std::byte* row(std::int64_t index) const;
+
+private:
+static std::int64_t place(const std::vector<std::int32_t>* order, std::int64_t index) {
+  return order == nullptr ? index : (*order)[static_cast<std::size_t>(index)];
+}
 };
 
 // By name.

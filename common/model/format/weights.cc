@@ -97,6 +97,20 @@ TensorView view_of(const GgufTensor& tensor) {
           .num_bytes = tensor.data.size()};
 }
 
+using UnitRows = std::shared_ptr<const std::vector<std::int32_t>>;
+
+// The rows of units of `size` rows each, in that order; null: as stored.
+UnitRows rows_of(const std::vector<std::int32_t>& units, std::int64_t size) {
+  if (std::ranges::is_sorted(units)) return nullptr;
+  std::vector<std::int32_t> rows;
+  for (const std::int32_t unit : units) {
+    for (std::int64_t i = 0; i < size; ++i) {
+      rows.push_back(static_cast<std::int32_t>(unit * size + i));
+    }
+  }
+  return std::make_shared<const std::vector<std::int32_t>>(std::move(rows));
+}
+
 }  // namespace
 
 Status Weights::add_file(const std::string& path) {
@@ -231,6 +245,37 @@ Status Weights::check_tied(const TensorView& head) const {
   return data_loss(
       "tensor lm_head.weight differs from model.embed_tokens.weight, but config.json says "
       "tie_word_embeddings; set it to false if the model has its own output matrix");
+}
+
+void Weights::reorder(const ModelConfig& config, std::span<const LayerOrder> order) {
+  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
+    reorder_layer(config, layer, order[static_cast<std::size_t>(layer)]);
+  }
+}
+
+void Weights::reorder_layer(const ModelConfig& config, std::int32_t layer,
+                            const LayerOrder& order) {
+  const auto move_rows = [&](ModelPart part, const UnitRows& rows) {
+    for (const std::string& name : {weight_name(part, layer), bias_name(part, layer)}) {
+      const auto found = tensors_.find(name);
+      if (found != tensors_.end()) found->second.row_order = rows;
+    }
+  };
+  const auto move_columns = [&](ModelPart part, const UnitRows& columns) {
+    tensors_.find(weight_name(part, layer))->second.column_order = columns;
+  };
+  if (const UnitRows neurons = rows_of(order.neurons, 1)) {
+    move_rows(ModelPart::kGate, neurons);
+    move_rows(ModelPart::kUp, neurons);
+    move_columns(ModelPart::kDown, neurons);
+  }
+  if (const UnitRows heads = rows_of(order.kv_groups, config.head_dim)) {
+    const UnitRows queries = rows_of(order.kv_groups, group_columns(config));
+    move_rows(ModelPart::kQuery, queries);
+    move_rows(ModelPart::kKey, heads);
+    move_rows(ModelPart::kValue, heads);
+    move_columns(ModelPart::kAttentionOutput, queries);
+  }
 }
 
 Status Weights::check_finite() const {

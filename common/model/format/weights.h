@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@
 #include "common/base/status.h"
 #include "common/gguf/gguf_file.h"
 #include "common/model/format/config.h"
+#include "common/model/format/elastic_table.h"
 #include "common/model/format/tensor_view.h"
 
 namespace outrider {
@@ -59,6 +61,10 @@ class Weights final {
   // ignoring one would silently compute another model. After an error only the message is valid.
   Status arrange(const ModelConfig& config);
 
+  // Gives the units of each layer another order; no value moves. order: [layers], checked
+  // (elastic_table.h).
+  void reorder(const ModelConfig& config, std::span<const LayerOrder> order);
+
   // No NaN and no infinity; reads everything. The error names the tensor and the element.
   Status check_finite() const;
 
@@ -69,6 +75,7 @@ class Weights final {
   Weights() = default;
   Status add_file(const std::string& path);
   Status add_shards(const std::string& directory);
+  void reorder_layer(const ModelConfig& config, std::int32_t layer, const LayerOrder& order);
   Status take_leftovers(const ModelConfig& config, const TensorMap& left) const;
   Status check_tied(const TensorView& head) const;
 

@@ -228,6 +228,7 @@ class BlockedProduct {
  public:
   BlockedProduct(const WeightMatrix& weights, const MatmulInput& x)
       : weights_(static_cast<const T*>(weights.data)),
+        stride_(static_cast<std::size_t>(weights.row_inputs())),
         blocks_(static_cast<std::size_t>(weights.inputs), static_cast<std::size_t>(x.rows)),
         x_(x, blocks_),
         is_widened_(x.rows > static_cast<std::int64_t>(kInPlaceRows)) {
@@ -257,7 +258,7 @@ class BlockedProduct {
   // Column c of a block; beyond the last it is the last again, and the result is ignored.
   const T* column(Outputs columns, std::size_t c) const {
     const std::int64_t n = std::min(columns.begin + static_cast<std::int64_t>(c), columns.end - 1);
-    return weights_ + static_cast<std::size_t>(n) * blocks_.inputs;
+    return weights_ + static_cast<std::size_t>(n) * stride_;
   }
 
   // Columns c .. of the block at k; the next tile to be read is beside them, or the first of the
@@ -359,7 +360,8 @@ class BlockedProduct {
     }
   }
 
-  const T* weights_;  // [outputs, inputs]
+  const T* weights_;    // [outputs, stride_]
+  std::size_t stride_;  // elements from row to row
   const Blocks blocks_;
   const PackedActivations x_;
   const bool is_widened_;

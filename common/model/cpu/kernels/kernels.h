@@ -29,12 +29,18 @@ enum class WeightType : std::uint8_t { kF32, kBf16, kF16, kQuantized };
 
 // A weight matrix [outputs, inputs]. f32, bf16 and f16: row-major, no alignment needed. kQuantized:
 // panels of `format` (quant_format.h) one after the other, at a multiple of 64 bytes.
+//
+// A level of an elastic model has the first outputs, or the first inputs, of a wider matrix in
+// memory: whole groups of 32 inputs, whose products are the wider one's, ended early.
 struct WeightMatrix {
   WeightType type = WeightType::kF32;
   QuantFormat format = {};
   const void* data = nullptr;
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
+  std::int64_t stored_inputs = 0;  // of a row in memory; 0: `inputs`
+
+  std::int64_t row_inputs() const { return stored_inputs == 0 ? inputs : stored_inputs; }
 };
 
 // Rows of activations.

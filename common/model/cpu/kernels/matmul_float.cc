@@ -33,6 +33,7 @@ class RowProduct {
   RowProduct(const WeightMatrix& weights, const float* x)
       : weights_(static_cast<const T*>(weights.data)),
         inputs_(static_cast<std::size_t>(weights.inputs)),
+        stride_(static_cast<std::size_t>(weights.row_inputs())),
         x_(x) {}
 
   void run(Outputs part, const MatmulOutput& y) const {
@@ -51,9 +52,9 @@ class RowProduct {
   HWY_NOINLINE void multiply(std::int64_t n, std::int64_t count, float* out) const {
     const T* w[kColumns];
     for (std::int64_t c = 0; c < kColumns; ++c) {
-      w[c] = weights_ + static_cast<std::size_t>(n + std::min(c, count - 1)) * inputs_;
+      w[c] = weights_ + static_cast<std::size_t>(n + std::min(c, count - 1)) * stride_;
     }
-    const T* const next_tile = w[0] + kColumns * inputs_;
+    const T* const next_tile = w[0] + kColumns * stride_;
     Lanes sums[kColumns];
     for (Lanes& sum : sums) sum = zero_lanes();
     const std::size_t whole = inputs_ / kLanes * kLanes;
@@ -90,8 +91,9 @@ class RowProduct {
     }
   }
 
-  const T* weights_;  // [outputs, inputs]
+  const T* weights_;  // [outputs, stride_]
   std::size_t inputs_;
+  std::size_t stride_;  // elements from row to row
   const float* x_;
 };
 

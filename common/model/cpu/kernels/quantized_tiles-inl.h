@@ -165,7 +165,7 @@ struct PanelProduct {
 template <class F>
 void multiply_panels(const WeightMatrix& weights, const MatmulInput& in, Outputs part,
                      const MatmulOutput& y) {
-  const PanelLayout layout(weights.format, weights.inputs);
+  const PanelLayout layout(weights.format, weights.row_inputs());
   const auto stride = static_cast<std::size_t>(quantized_row_bytes(weights.inputs));
   for (std::int64_t first = 0; first < in.rows; first += kBlockRows) {
     const std::int64_t rows = std::min(in.rows - first, kBlockRows);

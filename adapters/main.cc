@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   outrider::add_distill_command(commands);
   outrider::add_exits_command(commands);
   outrider::add_predictor_command(commands);
+  outrider::add_elastic_commands(commands);
 #endif
   program.app().require_subcommand(1);
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;

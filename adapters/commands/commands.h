@@ -57,6 +57,7 @@ void add_pretrain_command(CommandList& commands);
 void add_distill_command(CommandList& commands);
 void add_exits_command(CommandList& commands);
 void add_predictor_command(CommandList& commands);
+void add_elastic_commands(CommandList& commands);  // elastic table
 
 // The JSONL file that a command writes as its --out.
 class JsonlFile final {

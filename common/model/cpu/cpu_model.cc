@@ -190,16 +190,33 @@ Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
       std::move(weights), std::move(layers), kv, kernels_for(target), std::move(pool)));
 }
 
-Result<std::unique_ptr<Model>> make_level(Model& full, std::string_view level) {
+namespace {
+
+Result<const CpuModel*> elastic_model(Model& full, std::string_view level) {
   const auto* cpu = dynamic_cast<const CpuModel*>(&full);
-  if (cpu == nullptr || !cpu->is_resident() || cpu->weights().files->elastic == nullptr) {
-    return failed_precondition("level " + printable(level) + " of " + full.info().name +
-                               ": it was loaded without a level table. Remedy: --elastic, and a "
-                               "model in memory on the CPU");
-  }
+  if (cpu != nullptr && cpu->is_resident() && cpu->weights().files->elastic != nullptr) return cpu;
+  return failed_precondition("level " + printable(level) + " of " + full.info().name +
+                             ": it was loaded without a level table. Remedy: --elastic, and a "
+                             "model in memory on the CPU");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> make_level(Model& full, std::string_view level) {
+  OUTRIDER_ASSIGN_OR_RETURN(const CpuModel* cpu, elastic_model(full, level));
   OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* found,
                             find_level(*cpu->weights().files->elastic, level));
   return std::unique_ptr<Model>(std::make_unique<CpuModel>(*cpu, *found));
+}
+
+Result<std::unique_ptr<Model>> make_level(Model& full, const ElasticLevel& level) {
+  OUTRIDER_ASSIGN_OR_RETURN(const CpuModel* cpu, elastic_model(full, level.name));
+  return std::unique_ptr<Model>(std::make_unique<CpuModel>(*cpu, level));
+}
+
+std::shared_ptr<const ElasticTable> elastic_table_of(const Model& model) {
+  const auto* cpu = dynamic_cast<const CpuModel*>(&model);
+  return cpu == nullptr ? nullptr : cpu->weights().files->elastic;
 }
 
 Result<std::int64_t> cpu_kv_bytes(const ModelConfig& config, const std::string& kv_dtype,

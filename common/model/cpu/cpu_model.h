@@ -61,6 +61,12 @@ Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
 // ends the logits that another offered on demand.
 // Errors: NOT_FOUND listing the levels; FAILED_PRECONDITION for a model without levels.
 Result<std::unique_ptr<Model>> make_level(Model& full, std::string_view level);
+// The same for widths that the table need not have, to measure them: [layers], whole groups. level:
+// outlives the model.
+Result<std::unique_ptr<Model>> make_level(Model& full, const ElasticLevel& level);
+
+// The level table that a model was loaded with; null: none, or another backend's model.
+std::shared_ptr<const ElasticTable> elastic_table_of(const Model& model);
 
 // Of the models that compute as this one does, on whatever device: the facts, and where keys and
 // values lie. device_class: "cpu" for a device with the CPU's bits. Errors of kv_layout():

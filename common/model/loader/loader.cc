@@ -33,11 +33,16 @@ Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
                                ": this program was built without it; build the preset cuda, or "
                                "use cpu");
   }
+  if (!is_cpu && !options.elastic.empty()) {
+    return unimplemented("--elastic " + options.elastic + " on device " + options.device +
+                         ": levels are computed on the CPU. Remedy: --device cpu, or no --elastic");
+  }
   OUTRIDER_ASSIGN_OR_RETURN(
       std::shared_ptr<const ModelFiles> files,
       load_model_files(options.directory, {.check_finite = options.check_finite,
                                            .max_context = options.max_context,
-                                           .ignore_eos = options.ignore_eos}));
+                                           .ignore_eos = options.ignore_eos,
+                                           .elastic = options.elastic}));
   if (!is_cpu) return make_cuda(std::move(files), options);
   return make_cpu_model(std::move(files), {.dtype = options.dtype,
                                            .kv_dtype = options.kv_dtype,

@@ -29,6 +29,9 @@ struct LoadOptions {
   // Where converted weights are kept for the next start: a folder, "none", or "auto" for the user's
   // own (XDG_CACHE_HOME). Messages about it go to stderr.
   std::string cache_dir = "none";
+  // A level table (elastic_table.h): the units' order is the table's, and the model has its levels.
+  // Only the cpu backend has them. Empty: as stored.
+  std::string elastic = {};
   // Called now and then while weights are converted, with bytes done and in all.
   std::function<void(std::int64_t, std::int64_t)> progress = {};
 };

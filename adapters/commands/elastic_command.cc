@@ -1,0 +1,293 @@
+// outrider-train elastic table. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <numeric>
+
+#include "adapters/commands/commands.h"
+#include "adapters/commands/torch_flags.h"
+#include "adapters/data/progress.h"
+#include "adapters/data/random.h"
+#include "adapters/elastic/level_quality.h"
+#include "adapters/elastic/level_widths.h"
+#include "adapters/elastic/unit_importance.h"
+#include "adapters/labels/labeller.h"
+#include "adapters/train/model_io.h"
+#include "common/model/format/model_files.h"
+#include "common/model/loader/loader.h"
+#include "common/text/tokenizer.h"
+
+namespace outrider {
+namespace {
+
+constexpr Sharing kMeasured[] = {Sharing::kEven, Sharing::kFeedForwardFirst,
+                                 Sharing::kByImportance};
+
+struct TableFlags {
+  std::string model, out, dtype = "auto";
+  LabelText text = {.longest = 256};
+  LabelText held_out = {.longest = 256};
+  std::vector<int> levels = {90, 80, 70, 60, 50, 40};  // % of the layers' weights, falling
+  std::int64_t tokens = 16384, held_out_tokens = 4096;
+  bool whole_groups = false, compare = false;
+  ComputeFlags compute;
+
+  void add_to(CLI::App* command) {
+    command->add_option("--model", model, "A directory or a GGUF file")->required();
+    command->add_option("--out", out, "The table to write, MODEL/elastic.json")->required();
+    command->add_option("--data", text.data, "JSONL of prompts and answers, whose units count");
+    command->add_option("--answers", text.answers, "The same; only the answers count");
+    command->add_option("--text", text.text, "JSONL of plain \"text\"");
+    command->add_option("--held-out", held_out.answers,
+                        "JSONL of prompts and answers to measure on");
+    command->add_option("--held-out-text", held_out.text, "JSONL of plain \"text\" to measure on");
+    command->add_option("--levels", levels, "Sizes in % of the layers' weights, falling")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 99));
+    command->add_option("--tokens", tokens, "Tokens for the units' importance")
+        ->check(CLI::Range(256, 1 << 24));
+    command->add_option("--held-out-tokens", held_out_tokens, "Tokens to measure on")
+        ->check(CLI::Range(256, 1 << 24));
+    command->add_option("--dtype", dtype, "How levels are measured: auto, f32, bf16, int8, int4");
+    command->add_flag(
+        "--whole-groups", whole_groups,
+        "Neurons move in groups of 32, so that a GGUF file's blocks stay as they are");
+    command->add_flag("--compare", compare, "Measure random units and whole layers too");
+    compute.add_to(command);
+  }
+};
+
+// The first documents with about so many tokens.
+std::vector<Document> first_tokens(std::vector<Document> documents, std::int64_t tokens) {
+  std::size_t count = 0;
+  for (; count < documents.size() && tokens > 0; ++count) {
+    tokens -= std::ssize(documents[count].tokens);
+  }
+  documents.resize(count);
+  return documents;
+}
+
+ElasticLevel level_of(const ModelConfig& config, std::string name,
+                      std::vector<LayerWidths> widths) {
+  std::map<std::string, std::int64_t> bytes = level_bytes(config, widths);
+  return {.name = std::move(name), .layers = std::move(widths), .bytes = std::move(bytes)};
+}
+
+ElasticLevel full_level(const ModelConfig& config) {
+  return level_of(
+      config, "100",
+      std::vector<LayerWidths>(static_cast<std::size_t>(config.num_layers), full_widths(config)));
+}
+
+Status write_table(const std::string& path, const ElasticTable& table) {
+  const std::string partial = path + ".partial";
+  std::ofstream out(partial, std::ios::binary);
+  out << elastic_table_text(table);
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(partial, path, error);
+  if (!out || error) return resource_exhausted("--out " + path + ": cannot be written");
+  return {};
+}
+
+// Measures one order of the units of a model.
+class Measuring final {
+ public:
+  // Writes the order as a table of the full level alone, and loads the model by it.
+  static Result<Measuring> start(const TableFlags& flags, const ModelFiles& files,
+                                 std::vector<LayerOrder> order, const std::string& path) {
+    ElasticTable table{.model = files.fingerprint,
+                       .anchors = {},
+                       .order = std::move(order),
+                       .levels = {full_level(files.config)}};
+    OUTRIDER_RETURN_IF_ERROR(write_table(path, table));
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
+                              load_model({.directory = flags.model,
+                                          .dtype = flags.dtype,
+                                          .threads = flags.compute.threads,
+                                          .elastic = path}));
+    return Measuring(std::move(table), std::move(model));
+  }
+
+  Result<std::vector<LevelQuality>> measure(const std::string& what,
+                                            std::span<const ElasticLevel> levels,
+                                            const std::vector<Document>& documents) {
+    ProgressBar bar(what, 0, std::ssize(documents));
+    return measure_levels(*model_, levels, documents,
+                          [&](std::int64_t done) { bar.show(done, "documents"); });
+  }
+
+  ElasticTable& table() { return table_; }
+
+ private:
+  Measuring(ElasticTable table, std::unique_ptr<Model> model)
+      : table_(std::move(table)), model_(std::move(model)) {}
+
+  ElasticTable table_;
+  std::unique_ptr<Model> model_;
+};
+
+std::vector<ElasticLevel> levels_of(const WidthsInput& input, Sharing sharing,
+                                    const std::vector<int>& percents) {
+  std::vector<double> shares;
+  for (const int percent : percents) shares.push_back(percent / 100.0);
+  std::vector<ElasticLevel> levels;
+  for (std::vector<LayerWidths>& widths : share_out(input, sharing, shares)) {
+    levels.push_back(
+        level_of(input.config, std::to_string(percents[levels.size()]), std::move(widths)));
+  }
+  return levels;
+}
+
+void print_levels(const std::string& sharing, std::vector<ElasticLevel>& levels,
+                  const std::vector<LevelQuality>& qualities) {
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    levels[i].divergence = qualities[i].divergence;
+    levels[i].agreement = qualities[i].agreement;
+    std::printf("%s\n", Json{{"sharing", sharing},
+                             {"level", levels[i].name},
+                             {"perplexity", std::exp(qualities[i].loss)},
+                             {"divergence", qualities[i].divergence},
+                             {"agreement", qualities[i].agreement},
+                             {"bytes", levels[i].bytes}}
+                            .dump()
+                            .c_str());
+  }
+}
+
+double sum_of_divergence(const std::vector<LevelQuality>& qualities) {
+  double sum = 0;
+  for (const LevelQuality& each : qualities) sum += std::log(each.divergence + 1e-9);
+  return sum;
+}
+
+// By how much the loss rises without each layer.
+Result<std::vector<double>> measure_layers(Measuring& measuring, const ModelConfig& config,
+                                           const std::vector<Document>& documents) {
+  std::vector<ElasticLevel> levels = {full_level(config)};
+  for (std::int32_t i = 0; i < config.num_layers; ++i) {
+    ElasticLevel without = full_level(config);
+    without.layers[static_cast<std::size_t>(i)] = {0, 0};
+    levels.push_back(std::move(without));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LevelQuality> qualities,
+                            measuring.measure("layers", levels, documents));
+  std::vector<double> rises;
+  for (std::size_t i = 1; i < qualities.size(); ++i) {
+    rises.push_back(qualities[i].loss - qualities[0].loss);
+  }
+  return rises;
+}
+
+// Importance in the order of the table.
+std::vector<LayerImportance> in_order(const std::vector<LayerImportance>& importance,
+                                      const std::vector<LayerOrder>& order) {
+  std::vector<LayerImportance> moved(importance.size());
+  for (std::size_t i = 0; i < importance.size(); ++i) {
+    for (const std::int32_t unit : order[i].neurons) {
+      moved[i].neurons.push_back(importance[i].neurons[static_cast<std::size_t>(unit)]);
+    }
+    for (const std::int32_t unit : order[i].kv_groups) {
+      moved[i].kv_groups.push_back(importance[i].kv_groups[static_cast<std::size_t>(unit)]);
+    }
+  }
+  return moved;
+}
+
+// Importance of no meaning: a random order.
+std::vector<LayerImportance> drawn_importance(std::vector<LayerImportance> importance) {
+  SplitMix64 random(32);
+  for (LayerImportance& layer : importance) {
+    for (auto* values : {&layer.neurons, &layer.kv_groups}) {
+      for (double& value : *values) value = static_cast<double>(random.next() >> 11);
+    }
+  }
+  return importance;
+}
+
+Status compare(const TableFlags& flags, const ModelFiles& files, WidthsInput input,
+               Measuring& measuring, const std::vector<Document>& documents) {
+  std::vector<ElasticLevel> layers = levels_of(input, Sharing::kWholeLayers, flags.levels);
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<LevelQuality> qualities,
+                            measuring.measure("whole layers", layers, documents));
+  print_levels("whole-layers", layers, qualities);
+  const std::vector<LayerOrder> order = order_by_importance(drawn_importance(input.importance), 1);
+  const std::string path = flags.out + ".random";
+  OUTRIDER_ASSIGN_OR_RETURN(Measuring random, Measuring::start(flags, files, order, path));
+  std::filesystem::remove(path);
+  std::vector<ElasticLevel> even = levels_of(input, Sharing::kEven, flags.levels);
+  OUTRIDER_ASSIGN_OR_RETURN(qualities, random.measure("random units", even, documents));
+  print_levels("random-units", even, qualities);
+  return {};
+}
+
+Result<std::vector<LayerImportance>> importance_of(const TableFlags& flags,
+                                                   const std::vector<Document>& documents) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Llama model, load_model(flags.model, flags.compute.apply()));
+  std::int64_t tokens = 0;
+  for (const Document& document : documents) tokens += std::ssize(document.tokens);
+  ProgressBar bar("importance", 0, tokens);
+  return unit_importance(model, documents, [&](std::int64_t done) { bar.show(done, "tokens"); });
+}
+
+Status make_table(TableFlags flags) {
+  std::ranges::sort(flags.levels, std::ranges::greater());
+  flags.levels.erase(std::ranges::unique(flags.levels).begin(), flags.levels.end());
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+                            load_model_files(flags.model, {}));
+  OUTRIDER_RETURN_IF_ERROR(check_elastic(files->config));
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.model));
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<Document> documents,
+                            read_label_text(tokenizer, flags.text));
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<Document> held_out,
+                            read_label_text(tokenizer, flags.held_out));
+  held_out = first_tokens(std::move(held_out), flags.held_out_tokens);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LayerImportance> importance,
+                            importance_of(flags, first_tokens(std::move(documents), flags.tokens)));
+  const std::vector<LayerOrder> order =
+      order_by_importance(importance, flags.whole_groups ? kElasticGroup : 1);
+  OUTRIDER_ASSIGN_OR_RETURN(Measuring measuring, Measuring::start(flags, *files, order, flags.out));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<double> layer_loss,
+                            measure_layers(measuring, files->config, held_out));
+  const WidthsInput input{.config = files->config,
+                          .importance = in_order(importance, order),
+                          .layer_loss = layer_loss,
+                          .anchors = choose_anchors(layer_loss)};
+  std::vector<ElasticLevel> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Sharing sharing : kMeasured) {
+    std::vector<ElasticLevel> levels = levels_of(input, sharing, flags.levels);
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LevelQuality> qualities,
+                              measuring.measure(name_of(sharing), levels, held_out));
+    print_levels(name_of(sharing), levels, qualities);
+    const double divergence = sum_of_divergence(qualities);
+    if (divergence >= least) continue;
+    least = divergence;
+    best = std::move(levels);
+  }
+  ElasticTable& table = measuring.table();
+  table.anchors = input.anchors;
+  table.levels.insert(table.levels.end(), best.begin(), best.end());
+  OUTRIDER_RETURN_IF_ERROR(write_table(flags.out, table));
+  OUTRIDER_RETURN_IF_ERROR(
+      read_elastic_table(flags.out, files->config, files->fingerprint).status());
+  return flags.compare ? compare(flags, *files, input, measuring, held_out) : Status();
+}
+
+}  // namespace
+
+void add_elastic_commands(CommandList& commands) {
+  const auto nested = std::make_shared<std::unique_ptr<CommandList>>();
+  CLI::App* elastic = commands.add("elastic", "Make level tables: smaller models within a model",
+                                   [nested] { return (*nested)->run_chosen(); });
+  *nested = std::make_unique<CommandList>(*elastic);
+  elastic->require_subcommand(1);
+  const auto flags = std::make_shared<TableFlags>();
+  flags->add_to((*nested)->add("table", "Order a model's units and measure its levels",
+                               [flags] { return make_table(*flags); }));
+}
+
+}  // namespace outrider

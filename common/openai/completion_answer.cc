@@ -97,6 +97,7 @@ std::string last_events(const AnswerName& name, const AnswerExtras& extras, cons
   OrderedJson last = chunk(name, OrderedJson::object(), finish_reason(end));
   add_usage(extras, end.usage, last);
   if (extras.figures) last["outrider"] = end.figures;
+  if (!end.level.is_null()) last["level"] = end.level;
   std::string events = event(last);
   if (extras.usage) {
     OrderedJson json = head(name, true);
@@ -125,6 +126,7 @@ std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,
   json["choices"] = OrderedJson::array({std::move(choice)});
   json["usage"] = usage_json(end.usage);
   if (extras.figures) json["outrider"] = end.figures;
+  if (!end.level.is_null()) json["level"] = end.level;
   return dump(json);
 }
 

@@ -50,6 +50,7 @@ struct AnswerEnd {
   bool by_length = false;  // the token limit ended it; else it stopped by itself
   AnswerUsage usage = {};
   Json figures = {};  // if requested
+  Json level = {};    // of an elastic model: which one answered, predicted and taken times
 };
 
 // The first event of a stream, which names the role.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "common/base/json.h"
@@ -219,6 +220,28 @@ Status read_sampling(const std::string& key, const Json& value, CompletionParams
   return {};
 }
 
+// {"time_ms": 800, "strict": true}
+Status read_slo(const Json& value, Slo& slo) {
+  if (!value.is_object() || value.empty()) {
+    return wrong("slo", "an object with ttft_ms, tpot_ms or time_ms");
+  }
+  slo = {};
+  for (const auto& [key, setting] : value.items()) {
+    const std::string name = "slo." + key;
+    std::optional<double>* const place = find_time(slo, key);
+    if (key == "strict") {
+      OUTRIDER_RETURN_IF_ERROR(read_bool(setting, name, slo.strict));
+    } else if (place == nullptr) {
+      return unsupported(name);
+    } else {
+      constexpr double kLeast = 0.001, kMost = 1e9;
+      OUTRIDER_RETURN_IF_ERROR(read_number(setting, name, kLeast, kMost, place->emplace()));
+    }
+  }
+  if (slo.asks()) return {};
+  return wrong("slo", "an object with ttft_ms, tpot_ms or time_ms");
+}
+
 // Fields that cannot change the text, whatever their value.
 constexpr std::array kIgnored = {"user",
                                  "metadata",
@@ -232,7 +255,6 @@ constexpr std::array kIgnored = {"user",
 
 // Whether the value requests the default behaviour.
 bool says_nothing_new(const std::string& key, const Json& value) {
-  if (key == "model") return true;  // this server has one model
   if (key == "n" || key == "best_of" || key == "repetition_penalty" || key == "length_penalty") {
     return value == 1;
   }
@@ -263,6 +285,12 @@ Status read_field(const std::string& key, const Json& value, CompletionRequest& 
   if (key == "stream") return read_bool(value, key, request.stream);
   if (key == "stream_options") return read_stream_options(value, request.extras);
   if (key == "outrider") return read_bool(value, key, request.extras.figures);
+  if (key == "model") {
+    if (!value.is_string()) return wrong(key, "a text");
+    request.model = value.get<std::string>();
+    return {};
+  }
+  if (key == "slo") return read_slo(value, request.params.wish.slo);
   bool known = false;
   OUTRIDER_RETURN_IF_ERROR(read_sampling(key, value, request.params, known));
   if (known || says_nothing_new(key, value)) return {};

@@ -12,6 +12,7 @@
 #include "common/conversation/chat_template.h"
 #include "common/conversation/conversation.h"
 #include "common/openai/completion_answer.h"
+#include "common/sampling/slo.h"
 #include "common/sampling/text_options.h"
 
 namespace outrider {
@@ -20,6 +21,7 @@ namespace outrider {
 struct CompletionParams {
   TextOptions text = {};
   bool speculation = false;  // a field of our own; only where there is a draft may it be true
+  LevelWish wish = {};       // of an elastic model: "model": "NAME@LEVEL", "slo": {..}
 };
 
 struct CompletionRequest {
@@ -30,6 +32,7 @@ struct CompletionRequest {
   CompletionParams params;
   bool stream = false;
   AnswerExtras extras = {};
+  std::string model = {};  // as the client names it
   // Fields that were ignored because they cannot change the text.
   std::vector<std::string> ignored = {};
 };

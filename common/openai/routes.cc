@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/openai/routes.h"
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <utility>
@@ -30,20 +31,56 @@ AnswerName new_answer(const std::string& model, bool is_chat, ServiceTier tier) 
 
 constexpr std::string_view kModels = "/v1/models";
 
-// All models, of which there is one, or that one. template_hash: of its chat template; empty: there
-// is none, or it is not known yet.
-HttpResponse models_page(const std::string& path, const std::string& model, std::int64_t created,
+std::string known_levels(const std::vector<ServedLevel>& levels) {
+  std::string names;
+  for (const ServedLevel& level : levels) names += (names.empty() ? "" : ", ") + level.name;
+  return names.empty() ? "" : ", with the levels " + names;
+}
+
+// All models, which are one and its levels, or one of them. template_hash: of its chat template;
+// empty: there is none, or it is not known yet.
+HttpResponse models_page(const std::string& path, const std::string& model,
+                         const std::vector<ServedLevel>& levels, std::int64_t created,
                          const std::string& template_hash) {
   const Json one = {{"id", model},
                     {"object", "model"},
                     {"created", created},
                     {"owned_by", "outrider"},
                     {"template_hash", template_hash.empty() ? Json() : Json(template_hash)}};
-  if (path == kModels) return json_response({{"object", "list"}, {"data", Json::array({one})}});
+  Json all = Json::array({one});
+  for (const ServedLevel& level : levels) {
+    Json entry = one;
+    entry["id"] = model + "@" + level.name;
+    entry["level"] = {
+        {"name", level.name}, {"divergence", level.divergence}, {"agreement", level.agreement}};
+    all.push_back(std::move(entry));
+  }
+  if (path == kModels) return json_response({{"object", "list"}, {"data", std::move(all)}});
   const std::string asked = path.substr(kModels.size() + 1);
-  if (asked == model) return json_response(one);
-  return error_response(
-      not_found("there is no model " + printable(asked) + " here; there is " + printable(model)));
+  for (const Json& each : all) {
+    if (each["id"] == asked) return json_response(each);
+  }
+  return error_response(not_found("there is no model " + printable(asked) + " here; there is " +
+                                  printable(model) + known_levels(levels)));
+}
+
+// The level that "model" names behind its last "@", if it is not all of the model's own name.
+Status read_level(const OpenaiService& service, const std::string& model,
+                  CompletionRequest& asked) {
+  LevelWish& wish = asked.params.wish;
+  if (service.levels.empty() && wish.slo.asks()) {
+    return unimplemented("'slo' is not supported here: this model has no levels; leave it out");
+  }
+  const std::size_t at = asked.model.rfind('@');
+  if (at == std::string::npos || asked.model == model) return {};
+  const std::string name = asked.model.substr(at + 1);
+  const auto is_named = [&name](const ServedLevel& level) { return level.name == name; };
+  if (name != "auto" && std::ranges::none_of(service.levels, is_named)) {
+    return not_found("'model' is " + printable(asked.model) + ", but " + printable(model) +
+                     " has no level " + printable(name) + known_levels(service.levels));
+  }
+  wish.level = name;
+  return {};
 }
 
 // Logs each ignored field once.
@@ -93,6 +130,8 @@ Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& r
                 const std::shared_ptr<HttpExchange>& exchange, IgnoredFields& ignored) {
   OUTRIDER_ASSIGN_OR_RETURN(CompletionRequest asked,
                             parse_completion(request.body, is_chat, service.defaults));
+  const std::string model = service.model_name();
+  OUTRIDER_RETURN_IF_ERROR(read_level(service, model, asked));
   ChatSource source;
   if (is_chat) {
     OUTRIDER_ASSIGN_OR_RETURN(source, service.chat());
@@ -100,7 +139,9 @@ Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& r
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, encode_request(*service.tokenizer, asked, source,
                                                                  service.chat_template));
   ignored.log_new(asked.ignored);
-  const AnswerName name = new_answer(service.model_name(), is_chat, asked.params.text.service_tier);
+  const std::string& level = asked.params.wish.level;
+  const AnswerName name = new_answer(level.empty() ? model : model + "@" + level, is_chat,
+                                     asked.params.text.service_tier);
   const CompletionResponder::Form form{
       .stream = asked.stream, .extras = asked.extras, .prompt_tokens = prompt.ids.size()};
   return service.complete({.request = request,
@@ -130,10 +171,11 @@ HttpResponse json_response(const Json& json) {
 }
 
 std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
-  const auto models = [name = service.model_name, chat = service.chat,
+  const auto models = [name = service.model_name, chat = service.chat, levels = service.levels,
                        created = seconds_since_1970()](const HttpRequest& request) {
     const Result<ChatSource> source = chat();
-    return models_page(request.path, name(), created, source.ok() ? template_hash(*source) : "");
+    return models_page(request.path, name(), levels, created,
+                       source.ok() ? template_hash(*source) : "");
   };
   const auto ignored = std::make_shared<IgnoredFields>();
   const auto to_tokens = [tokenizer = service.tokenizer](const HttpRequest& request) {

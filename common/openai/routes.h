@@ -30,6 +30,13 @@ struct CompletionCall {
   std::shared_ptr<CompletionResponder> client;
 };
 
+// A level of an elastic model (docs/elastic.md), and how far it is from the full one.
+struct ServedLevel {
+  std::string name;
+  double divergence = 0;
+  double agreement = 1;
+};
+
 // The program behind the routes.
 struct OpenaiService {
   const Tokenizer* tokenizer = nullptr;     // outlives the routes
@@ -38,6 +45,8 @@ struct OpenaiService {
   // to use, empty: the source's default.
   std::function<Result<ChatSource>()> chat;
   std::string chat_template = {};
+  // Of an elastic model, full first: clients name one as MODEL@LEVEL.
+  std::vector<ServedLevel> levels = {};
   CompletionParams defaults = {};  // for fields that requests do not name
   HttpCheck check = {};  // called with every request's head; empty: every client is answered
   // Starts the answer. Before it returns an error, nothing was sent to the client.

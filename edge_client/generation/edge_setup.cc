@@ -220,6 +220,7 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
                        .mode = remote_ == nullptr ? Mode::kOffline : Mode::kOnline,
                        .failover = {},
                        .link = remote_.get(),
+                       .elastic = target_ != nullptr ? target_->elastic() : nullptr,
                        .flash = flash(),
                        .clock = clock_,
                        .observer = observer,

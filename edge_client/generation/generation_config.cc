@@ -57,6 +57,33 @@ SpeculationOptions offline_speculation(const AnswerConfig& config) {
 
 namespace {
 
+Status check_levels(const GenerationConfig& config) {
+  const LevelWish& wish = config.answer.wish;
+  if (config.elastic.empty()) {
+    if (wish.level.empty() && !wish.slo.asks()) return {};
+    return invalid_argument(std::string(wish.slo.asks() ? "--slo" : "--level") +
+                            " chooses a level of an elastic target, and there is no --elastic. "
+                            "Remedy: --target DIR --elastic DIR/elastic.json");
+  }
+  const std::string target = local_target_of(config);
+  const std::string what = "--elastic " + config.elastic;
+  if (mode_of(config) != Mode::kOffline) {
+    return invalid_argument(what +
+                            " reorders this device's target, and a server's has other bits. "
+                            "Remedy: --target without --server, or no --elastic");
+  }
+  if (ModelPack::is_pack(target)) {
+    return unimplemented(what + " for the pack " + target +
+                         ": a pack has no levels. Remedy: the directory that it was made of");
+  }
+  if (config.prune_below > 0) {
+    return invalid_argument(what +
+                            " has no early exits, by which --prune works. Remedy: leave one "
+                            "of them out");
+  }
+  return check_slo(wish.slo);
+}
+
 Status check_local_target(const GenerationConfig& config) {
   const std::string target = local_target_of(config);
   if (!config.target.empty() && !config.offline_target.empty()) {
@@ -81,6 +108,7 @@ Status check_local_target(const GenerationConfig& config) {
   if (!config.predictor.empty() && config.prune_below == 0) {
     return invalid_argument("--predictor prunes, and --prune is 0. Remedy: --prune 0.01");
   }
+  OUTRIDER_RETURN_IF_ERROR(check_levels(config));
   const bool streams = config.flash.memory_budget > 0 || config.flash.bandwidth > 0;
   if (target.empty() || !streams || ModelPack::is_pack(target)) return {};
   const char* const what = config.flash.memory_budget > 0 ? "--memory-budget" : "an emulated flash";

@@ -18,6 +18,7 @@
 #include "common/drafting/drafter.h"
 #include "common/model/loader/loader.h"
 #include "common/model/model_pacer.h"
+#include "common/sampling/slo.h"
 #include "common/sampling/text_options.h"
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/flash/flash_model.h"
@@ -34,6 +35,7 @@ struct AnswerConfig {
   // asked for: as online.
   std::optional<TreeChoice> offline_tree;
   TextOptions text;
+  LevelWish wish;        // of an elastic target
   Position context = 0;  // prompt and answer together; 0: the target's context
   ReconnectOptions reconnect;
   bool show_provisional = false;  // the listener gets the draft's guesses, too
@@ -86,6 +88,7 @@ struct GenerationConfig {
   std::shared_ptr<ModelPacer> draft_pacer;              // null: as fast as it goes
   DrafterOptions drafter = {.workers = kDraftWorkers};  // its bounds are the draft's
   std::optional<Mode> mode;    // nothing: auto if both targets are named, else the one that is
+  std::string elastic;         // level table of `target`; empty: it has no levels
   std::string offline_target;  // instead of `target`, and perhaps another model than the server's
   FailoverOptions failover;
   std::uint64_t metered_limit = 0;  // bytes to and from servers; 0: no limit

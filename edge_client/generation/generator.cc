@@ -202,6 +202,48 @@ void Generator::learn(const DecodingSession& session) {
   listener_.on_say({Say::Level::kWarning, "learning: OFF because " + kept.message()});
 }
 
+// Nothing: the target has no levels.
+Result<std::optional<LevelRecord>> Generator::choose_level(const AnswerRequest& request) {
+  if (parts_.elastic == nullptr) return std::optional<LevelRecord>();
+  const TimePoint now = parts_.clock.now();
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const LevelChoice choice,
+      parts_.elastic->choose(request.config.wish,
+                             {.prompt_tokens = std::ssize(request.prompt.ids),
+                              .max_tokens = request.config.text.max_tokens,
+                              .waited_ms = to_seconds(now - request.came_at.value_or(now)) * 1e3}));
+  OUTRIDER_RETURN_IF_ERROR(parts_.elastic->use(choice.level));
+  const ElasticLevel& level = parts_.elastic->levels()[choice.level];
+  if (!choice.keeps) {
+    listener_.on_say({Say::Level::kWarning,
+                      "slo: level " + level.name + " answers, and is expected to come too late"});
+  }
+  if (choice.length_assumed) {
+    listener_.on_say({Say::Level::kInfo, "slo: this answer's length is assumed by earlier ones'"});
+  }
+  return std::optional(LevelRecord{.name = level.name,
+                                   .divergence = level.divergence,
+                                   .agreement = level.agreement,
+                                   .keeps_slo = choice.keeps,
+                                   .predicted_ttft_ms = choice.predicted.ttft_ms,
+                                   .predicted_tpot_ms = choice.predicted.tpot_ms,
+                                   .predicted_time_ms = choice.predicted.time_ms});
+}
+
+// Fills in what it took, which is what the next is expected to take.
+void Generator::note_level(AnswerRecord& record) {
+  const DecodingStats& stats = record.stats;
+  record.level->ttft_ms = stats.ttft_ms;
+  if (stats.ttft_ms && stats.decode_ms) record.level->time_ms = *stats.ttft_ms + *stats.decode_ms;
+  std::optional<double> tpot_ms;
+  const auto later = static_cast<double>(record.ids.size()) - 1;
+  if (stats.decode_ms && later >= 1) tpot_ms = *stats.decode_ms / later;
+  for (std::size_t i = 0; i < parts_.elastic->levels().size(); ++i) {
+    if (parts_.elastic->levels()[i].name != record.level->name) continue;
+    parts_.elastic->note(i, std::ssize(record.ids), tpot_ms);
+  }
+}
+
 Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_token& stop) {
   const AnswerConfig& config = request.config;
   DecodingOptions decoding = decoding_options(request);
@@ -210,6 +252,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   OUTRIDER_ASSIGN_OR_RETURN(decoding.speculation.end_position,
                             end_position(request.prompt.ids.size(), config));
   OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(config.text.stop));
+  OUTRIDER_ASSIGN_OR_RETURN(std::optional<LevelRecord> level, choose_level(request));
   StreamedText text(parts_.tokenizer, std::move(stops));
   const LinkTraffic before = traffic();
   const StreamWatch streamed(parts_.flash);
@@ -239,6 +282,8 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   if (const auto now = joules(); now && joules_before) record.joules = *now - *joules_before;
   record.bill = bill_of(parts_.prices, ledger_entry(record));
   record.target = session.opened().model_name;
+  record.level = std::move(level);
+  if (record.level) note_level(record);
   if (parts_.draft != nullptr) {
     record.draft = parts_.draft->info().name;
     record.draft_paced = parts_.draft->is_paced();

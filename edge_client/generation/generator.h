@@ -15,6 +15,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -27,6 +28,7 @@
 #include "common/text/tokenizer.h"
 #include "edge_client/failover/failover_session.h"
 #include "edge_client/flash/flash_model.h"
+#include "edge_client/generation/elastic_target.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/generation/learnt_store.h"
 #include "edge_client/generation/local_draft.h"
@@ -47,6 +49,7 @@ struct GeneratorParts {
   Mode mode = Mode::kOnline;         // auto: failover is filled in, and there are two verifiers
   FailoverSetup failover = {};
   RemoteVerifier* link = nullptr;     // whose bytes reports show; null: there is no link
+  ElasticTarget* elastic = nullptr;   // the verifier's levels; null: it has none
   const FlashModel* flash = nullptr;  // whose passes reports show; null: no target is streamed
   const Clock& clock;
   SessionObserver* observer = nullptr;  // of all answers; null: none
@@ -60,6 +63,7 @@ struct AnswerRequest {
   AnswerConfig config = {};
   std::string id =
       {};  // goes with its calls, for the server's log (request_headers.h); empty: none
+  std::optional<TimePoint> came_at = {};  // its waiting counts for the slo; nothing: it comes now
 };
 
 class Generator final {
@@ -81,6 +85,8 @@ class Generator final {
   std::optional<double> joules() const;
   PairProfiles read_learnt();
   void learn(const DecodingSession& session);
+  Result<std::optional<LevelRecord>> choose_level(const AnswerRequest& request);
+  void note_level(AnswerRecord& record);
   // Of the answer at hand.
   struct AnswerParts {
     DecodingSession& session;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -106,10 +107,20 @@ Result<std::unique_ptr<FlashModel>> open_flash(ModelPack pack, const GenerationC
   return FlashModel::open(std::move(pack), options, clock);
 }
 
+// A table that lies beside a model changes nothing by itself.
+void say_of_table(const GenerationConfig& config, const std::string& target) {
+  const std::string table = folder_of_model(target) + "/" + kElasticFile;
+  std::error_code error;
+  if (!config.elastic.empty() || !std::filesystem::exists(table, error)) return;
+  std::fprintf(stderr, "target: has levels, which --elastic %s turns on\n", table.c_str());
+}
+
 Result<std::unique_ptr<Model>> open_resident(const GenerationConfig& config) {
   LoadOptions options = config.loading;
   options.directory = local_target_of(config);
+  options.elastic = config.elastic;
   if (config.answer.context > 0) options.max_context = config.answer.context;
+  say_of_table(config, options.directory);
   Result<std::unique_ptr<Model>> model = load_model(options);
   if (!model.ok()) return model.status().with_context("target " + local_target_of(config));
   return model;
@@ -170,12 +181,22 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
     scheduling.prefill_chunk = static_cast<std::uint32_t>(most);
     scheduling.pass_limit = kPassLimit * (1 + most / kRowsOfPassLimit);
   }
+  if (!config.elastic.empty() && exits) {
+    std::fprintf(stderr, "exits: OFF because of --elastic: they were trained on one size\n");
+    exits = false;
+  }
   if (exits) self->set_exits(config, scheduling);
   const ModelInfo& model = self->model().info();
   // One answer at a time. Earlier texts are kept in the room of a second one, which a memory budget
   // does not have.
   scheduling.kv.max_bytes = (is_pack ? 1 : 2) * (std::int64_t{model.max_positions} + kSpareRows) *
                             model.kv_bytes_per_position;
+  if (!config.elastic.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(self->elastic_,
+                              ElasticTarget::create(self->model(), scheduling, clock));
+    std::fprintf(stderr, "target: %s\n", self->elastic_->about().c_str());
+    return self;
+  }
   self->engine_ = std::make_unique<VerifyEngine>(self->model(), scheduling, clock);
   self->verifier_ = std::make_unique<ResidentVerifier>(*self->engine_);
   return self;

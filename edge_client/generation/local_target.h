@@ -16,6 +16,7 @@
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
 #include "edge_client/flash/flash_model.h"
+#include "edge_client/generation/elastic_target.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/verifiers/resident.h"
 
@@ -31,7 +32,9 @@ class LocalTarget final {
   // Whether load() will find --memory-budget large enough; loads nothing.
   static Status check_budget(const GenerationConfig& config);
 
-  Verifier& verifier() { return *verifier_; }
+  Verifier& verifier() { return elastic_ != nullptr ? elastic_->verifier() : *verifier_; }
+  // Null: it has no levels.
+  ElasticTarget* elastic() { return elastic_.get(); }
   const ModelInfo& info() const { return (flash_ != nullptr ? flash_->model() : *model_).info(); }
   // What conversations with it are written by.
   const ChatSource& chat() const { return chat_; }
@@ -54,6 +57,7 @@ class LocalTarget final {
   std::unique_ptr<ExitHeads> predictor_;  // null: the exits prune, if anything does
   std::unique_ptr<VerifyEngine> engine_;
   std::unique_ptr<ResidentVerifier> verifier_;
+  std::unique_ptr<ElasticTarget> elastic_;  // in place of engine_ and verifier_
 };
 
 // The tokenizer of a directory, a GGUF file or a pack.

@@ -150,6 +150,43 @@ void add_target_flags(CLI::App& command, AnswerOptions& options) {
   command.get_option("--predictor")->group(kPruningGroup);
 }
 
+void add_level_flags(CLI::App& command, AnswerOptions& options) {
+  GenerationConfig& generation = options.generation;
+  LevelWish& wish = generation.answer.wish;
+  CLI::Option* const flags[] = {
+      command.add_option("--elastic", generation.elastic,
+                         "Level table of --target, by outrider-train elastic table: the target has "
+                         "smaller levels of itself"),
+      command.add_option("--level", wish.level,
+                         "The level that answers, by its name; auto: the largest that keeps --slo "
+                         "[auto]"),
+      command
+          .add_option("--slo", options.slo,
+                      "What an answer may take, as time_ms=800 (all of it), ttft_ms=300 (to the "
+                      "first token) or tpot_ms=50 (each later one); several with commas [any time]")
+          ->delimiter(',')
+          ->default_str(""),
+      command.add_flag("--slo-strict", wish.slo.strict,
+                       "Refuse what no level can keep, instead of answering as fast as can be")};
+  for (CLI::Option* flag : flags) flag->group(kTargetGroup);
+}
+
+// "time_ms=800".
+Status read_slo(const std::string& text, Slo& slo) {
+  const std::size_t equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  std::optional<double>* const place = find_time(slo, key);
+  double value = 0;
+  if (place == nullptr || equals == std::string::npos ||
+      !CLI::detail::lexical_cast(text.substr(equals + 1), value)) {
+    return invalid_argument("--slo " + printable(text) +
+                            ": must be ttft_ms, tpot_ms or time_ms, an equals sign and "
+                            "milliseconds, as time_ms=800");
+  }
+  *place = value;
+  return {};
+}
+
 void add_failover_flags(CLI::App& command, AnswerOptions& options) {
   GenerationConfig& generation = options.generation;
   FailoverOptions& failover = generation.failover;
@@ -321,6 +358,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
   add_sampling_flags(command, answer.text.choice);
   add_link_flags(command, options);
   add_target_flags(command, options);
+  add_level_flags(command, options);
   add_failover_flags(command, options);
   command
       .add_flag("--color-accept", options.color_accept, "Colour the tokens that the draft guessed")
@@ -435,6 +473,9 @@ void add_pack_flags(CLI::App& command, PackOptions& options) {
 Result<GenerationConfig> generation_config(const AnswerOptions& options) {
   GenerationConfig config = options.generation;
   if (options.offline) config.mode = Mode::kOffline;
+  for (const std::string& each : options.slo) {
+    OUTRIDER_RETURN_IF_ERROR(read_slo(each, config.answer.wish.slo));
+  }
   const DefaultTrees trees = default_trees(config);
   config.answer.speculation.tree.kind = options.tree.value_or(trees.always);
   if (!options.tree) config.answer.offline_tree = trees.offline;

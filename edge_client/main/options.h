@@ -22,7 +22,8 @@ struct AnswerOptions {
   GenerationConfig generation;
   std::optional<TreeChoice> tree;  // nothing: default_trees()
   bool insecure = false;
-  bool offline = false;  // as --mode offline
+  bool offline = false;          // as --mode offline
+  std::vector<std::string> slo;  // "time_ms=800"
 
   bool color_accept = false;
   bool json = false;

@@ -95,6 +95,11 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   serving.chat = &setup->chat();
   serving.defaults = config.answer;
   serving.version = Program::version();
+  if (ElasticTarget* const elastic = setup->parts().elastic) {
+    for (const ElasticLevel& level : elastic->levels()) {
+      serving.levels.push_back({level.name, level.divergence, level.agreement});
+    }
+  }
   std::unique_ptr<RemoteProbe> probe;
   if (mode_of(config) != Mode::kOffline) {
     OUTRIDER_ASSIGN_OR_RETURN(RemoteOptions remote, remote_options(config));

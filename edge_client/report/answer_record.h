@@ -75,6 +75,32 @@ struct StreamedRecord {
   }
 };
 
+// Which level of an elastic target answered (docs/elastic.md), and what was expected of it.
+struct LevelRecord {
+  std::string name;
+  double divergence = 0;  // from the full model, and the share of its likeliest tokens, as the
+  double agreement = 1;   // level table says
+  bool keeps_slo = true;  // expected to keep what the request asked for
+  double predicted_ttft_ms = 0;
+  double predicted_tpot_ms = 0;
+  std::optional<double> predicted_time_ms = {};  // nothing: no length was known
+  std::optional<double> ttft_ms = {};            // achieved
+  std::optional<double> time_ms = {};
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("name", self.name);
+    field("divergence", self.divergence);
+    field("agreement", self.agreement);
+    field("keeps_slo", self.keeps_slo);
+    field("predicted_ttft_ms", self.predicted_ttft_ms);
+    field("predicted_tpot_ms", self.predicted_tpot_ms);
+    field("predicted_time_ms", self.predicted_time_ms);
+    field("ttft_ms", self.ttft_ms);
+    field("time_ms", self.time_ms);
+  }
+};
+
 // Figures that are not known are null.
 struct AnswerRecord {
   std::string text;
@@ -94,6 +120,7 @@ struct AnswerRecord {
   std::optional<StreamedRecord> streamed;  // nothing: no pass was streamed
   std::optional<double> joules;            // of this machine's processors meanwhile
   std::optional<Bill> bill;                // nothing: there are no prices
+  std::optional<LevelRecord> level;        // nothing: the target has no levels
 
   // For common/base/json_record.h.
   template <typename Self, typename Visitor>
@@ -115,6 +142,7 @@ struct AnswerRecord {
     field("streamed", self.streamed);
     field("joules", self.joules);
     field("bill", self.bill);
+    field("level", self.level);
   }
 };
 

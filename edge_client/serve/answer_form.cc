@@ -3,17 +3,21 @@
 
 #include <utility>
 
+#include "common/base/json_record.h"
 #include "edge_client/report/answer_ledger.h"
 
 namespace outrider {
 
 CompletionParams params_of(const AnswerConfig& config) {
-  return {.text = config.text, .speculation = config.speculation.strategy != Strategy::kAr};
+  return {.text = config.text,
+          .speculation = config.speculation.strategy != Strategy::kAr,
+          .wish = config.wish};
 }
 
 AnswerConfig config_of(const CompletionParams& params, const AnswerConfig& defaults) {
   AnswerConfig config = defaults;
   config.text = params.text;
+  config.wish = params.wish;
   if (!params.speculation) config.speculation.strategy = Strategy::kAr;
   return config;
 }
@@ -35,6 +39,7 @@ AnswerEnd end_of(const AnswerReport& report, bool with_figures) {
                           .completion_tokens = report.record.ids.size(),
                           .accepted_tokens = stats.num_accepted_tokens,
                           .rejected_tokens = stats.num_draft_tokens - stats.num_accepted_tokens}};
+  if (report.record.level) end.level = write_json(*report.record.level);
   if (!with_figures) return end;
   Result<Json> figures = parse_json(stats_json(report), "the figures");
   if (figures.ok()) end.figures = *std::move(figures);

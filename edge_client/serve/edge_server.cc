@@ -27,6 +27,7 @@ HttpResponse chat_page_response() {
 EdgeServer::EdgeServer(EdgeServerOptions options, const GeneratorParts& parts)
     : options_(std::move(options)),
       tokenizer_(parts.tokenizer),
+      clock_(parts.clock),
       metrics_(options_.served_name.empty() ? options_.own_name : options_.served_name),
       link_(parts.mode, options_.probe, parts.clock),
       queue_(parts, options_.queue, link_,
@@ -46,6 +47,7 @@ std::vector<HttpRoute> EdgeServer::routes() {
        .model_name = [this] { return model_name(); },
        .chat = [this] { return options_.chat->now(); },
        .chat_template = options_.chat->name(),
+       .levels = options_.levels,
        .defaults = params_of(options_.defaults),
        .complete = [this](CompletionCall call) { return complete(std::move(call)); }});
   // Of the health pages only readiness depends on the link: link_route() serves that one.
@@ -89,7 +91,8 @@ std::string EdgeServer::model_name() {
 Status EdgeServer::complete(CompletionCall call) {
   return queue_.submit({.request = {.prompt = std::move(call.prompt),
                                     .config = config_of(call.params, options_.defaults),
-                                    .id = call.request.id},
+                                    .id = call.request.id,
+                                    .came_at = clock_.now()},
                         .client = std::move(call.client)});
 }
 

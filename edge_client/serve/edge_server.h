@@ -35,10 +35,11 @@ namespace outrider {
 
 struct EdgeServerOptions {
   HttpServerOptions http = {.listen = {"127.0.0.1", 8080}};
-  std::string served_name = {};  // of the model, as clients read it; empty: the target's
-  std::string own_name = {};     // until a target has sent its own, and in metrics
-  TargetChat* chat = nullptr;    // what conversations are written by; outlives the server
-  AnswerConfig defaults = {};    // what requests do not name
+  std::string served_name = {};          // of the model, as clients read it; empty: the target's
+  std::string own_name = {};             // until a target has sent its own, and in metrics
+  TargetChat* chat = nullptr;            // what conversations are written by; outlives the server
+  std::vector<ServedLevel> levels = {};  // of an elastic target
+  AnswerConfig defaults = {};            // what requests do not name
   QueueOptions queue = {};
   LinkProbe* probe = nullptr;  // asks for the server between answers; null: nobody does
   std::string version = {};
@@ -73,6 +74,7 @@ class EdgeServer final {
 
   const EdgeServerOptions options_;
   const Tokenizer& tokenizer_;
+  const Clock& clock_;
   std::atomic<bool> draining_{false};
   EdgeMetrics metrics_;
   LinkWatch link_;

@@ -25,7 +25,8 @@ Result<std::unique_ptr<ElasticTarget>> ElasticTarget::create(Model& full,
                                                              Clock& clock) {
   std::shared_ptr<const ElasticTable> table = elastic_table_of(full);
   if (table == nullptr) return failed_precondition(full.info().name + " has no level table");
-  std::unique_ptr<ElasticTarget> self(new ElasticTarget(std::move(table), scheduling, clock));
+  std::unique_ptr<ElasticTarget> self(
+      new ElasticTarget(full.info().name, std::move(table), scheduling, clock));
   for (std::size_t i = 0; i < self->table_->levels.size(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                               make_level(full, self->table_->levels[i]));

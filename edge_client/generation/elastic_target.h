@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -30,6 +31,8 @@ class ElasticTarget final {
                                                        const SchedulerOptions& scheduling,
                                                        Clock& clock);
 
+  // The full model's, to which clients add a level's: "NAME@60".
+  const std::string& name() const { return name_; }
   const std::vector<ElasticLevel>& levels() const { return table_->levels; }
   // For the user: the levels with their measured times.
   std::string about() const;
@@ -45,9 +48,9 @@ class ElasticTarget final {
   void note(std::size_t level, std::int64_t tokens, std::optional<double> tpot_ms);
 
  private:
-  ElasticTarget(std::shared_ptr<const ElasticTable> table, const SchedulerOptions& scheduling,
-                Clock& clock)
-      : table_(std::move(table)), scheduling_(scheduling), clock_(clock) {}
+  ElasticTarget(std::string name, std::shared_ptr<const ElasticTable> table,
+                const SchedulerOptions& scheduling, Clock& clock)
+      : name_(std::move(name)), table_(std::move(table)), scheduling_(scheduling), clock_(clock) {}
 
   struct Level {
     std::unique_ptr<Model> model;
@@ -57,6 +60,7 @@ class ElasticTarget final {
   Status measure(std::size_t level);
   VerifyEngine& engine_of(std::size_t level);
 
+  const std::string name_;
   const std::shared_ptr<const ElasticTable> table_;
   const SchedulerOptions scheduling_;
   Clock& clock_;

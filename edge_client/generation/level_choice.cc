@@ -88,9 +88,9 @@ Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const Le
   }
   choice.length_assumed = wish.slo.time_ms && !is_bounded;
   if (choice.keeps || !wish.slo.strict) return choice;
-  return deadline_exceeded("no level keeps the slo: " + profile[choice.level].name + " needs " +
-                           times_text(choice.predicted) +
-                           ". Remedy: more time, a shorter prompt or answer, or no strict slo");
+  return invalid_argument("no level keeps the slo: " + profile[choice.level].name + " needs " +
+                          times_text(choice.predicted) +
+                          ". Remedy: more time, a shorter prompt or answer, or no strict slo");
 }
 
 std::optional<std::int64_t> usual_length(std::vector<std::int64_t> lengths) {

@@ -52,8 +52,8 @@ Status check_slo(const Slo& slo);
 
 // profile: the levels, full first. usual_length: of earlier answers; nothing: there were none.
 // Errors: those of check_slo(); NOT_FOUND listing the levels; INVALID_ARGUMENT for time_ms without
-// any length; DEADLINE_EXCEEDED for a strict objective that no level (or not the named one) keeps,
-// with the best that there is.
+// any length, and for a strict objective that no level (or not the named one) keeps, with the best
+// that there is.
 Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const LevelWish& wish,
                                  const AnswerSize& size, std::optional<std::int64_t> usual_length);
 

@@ -96,6 +96,7 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   serving.defaults = config.answer;
   serving.version = Program::version();
   if (ElasticTarget* const elastic = setup->parts().elastic) {
+    if (serving.served_name.empty()) serving.served_name = elastic->name();
     for (const ElasticLevel& level : elastic->levels()) {
       serving.levels.push_back({level.name, level.divergence, level.agreement});
     }

@@ -44,6 +44,23 @@ TEST(OpenaiRequest, SpeculationMayBeTurnedOffAndOnlyOnWhereThereIsADraft) {
   EXPECT_EQ(chat(R"("speculation":1)").status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(OpenaiRequest, ReadsTheTimeThatAnAnswerMayTake) {
+  const auto request = chat(R"("model":"x@60","slo":{"tpot_ms":30,"time_ms":800,"strict":true},)"
+                            R"("messages":[{"role":"user","content":"hi"}])");
+  ASSERT_TRUE(request.ok()) << request.status().to_string();
+  EXPECT_EQ(request->model, "x@60");
+  EXPECT_EQ(request->params.wish.slo.tpot_ms, 30);
+  EXPECT_EQ(request->params.wish.slo.time_ms, 800);
+  EXPECT_FALSE(request->params.wish.slo.ttft_ms);
+  EXPECT_TRUE(request->params.wish.slo.strict);
+  for (const char* slo : {"{}", "5", R"({"strict":true})", R"({"time_ms":0})", R"({"tpot_ms":-1})",
+                          R"({"tpot_ms":"fast"})", R"({"other":1})"}) {
+    const auto refused =
+        chat(std::string(R"("slo":)") + slo + R"(,"messages":[{"role":"user","content":"hi"}])");
+    EXPECT_THAT(refused.status().message(), HasSubstr("slo")) << slo;
+  }
+}
+
 TEST(OpenaiRequest, WhatOtherClientsSendIsRead) {
   EXPECT_EQ(chat(R"("max_tokens":16.0)")->params.text.max_tokens, 16);
   EXPECT_EQ(chat(R"("max_completion_tokens":5)")->params.text.max_tokens, 5);

@@ -41,6 +41,31 @@ class OpenaiRoutesTest : public testing::Test {
   std::unique_ptr<HttpServer> server_;
 };
 
+TEST_F(OpenaiRoutesTest, ALevelIsWhatFollowsTheModelsName) {
+  std::string level = "none";
+  service_.complete = [&](const CompletionCall& call) {
+    level = call.params.wish.level;
+    return unavailable("noted");
+  };
+  service_.levels = {{"100", 0, 1}, {"60", 0.25, 0.75}};
+  start();
+  const auto ask = [this](const std::string& model) {
+    return post(R"({"prompt": "x", "model": ")" + model + "\"}");
+  };
+  ask("robot@60");
+  EXPECT_EQ(level, "60");
+  ask("whatever");
+  EXPECT_EQ(level, "");
+  EXPECT_THAT(ask("robot@7"), AllOf(HasSubstr("404"), HasSubstr("with the levels 100, 60")));
+  EXPECT_THAT(http_get(server_->address(), "/v1/models/robot@60"), HasSubstr("\"agreement\":0.75"));
+}
+
+TEST_F(OpenaiRoutesTest, WithoutLevelsNoneIsFoundAndNoTimeIsKept) {
+  start();
+  EXPECT_THAT(post(R"({"prompt": "x", "model": "robot@60"})"), HasSubstr("has no level"));
+  EXPECT_THAT(post(R"({"prompt": "x", "slo": {"time_ms": 80}})"), HasSubstr("has no levels"));
+}
+
 // What writes tokens or text may take long; it does so on the server's second thread.
 TEST_F(OpenaiRoutesTest, ALongTextKeepsNobodyElseWaiting) {
   std::binary_semaphore begun{0}, may_end{0};

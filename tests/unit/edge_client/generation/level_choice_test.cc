@@ -52,7 +52,7 @@ TEST(LevelChoice, WhatNoLevelKeepsIsAnsweredByTheFastestOrRefused) {
   EXPECT_EQ(late.level, 2u);
   EXPECT_FALSE(late.keeps);
   const Status strict = refused({.slo = {.time_ms = 300, .strict = true}}, size);
-  EXPECT_EQ(strict.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(strict.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(strict.message(), HasSubstr("40 needs first token after 50 ms"));
   // A named level is not replaced.
   EXPECT_FALSE(chosen({.level = "60", .slo = {.time_ms = 400}}, size).keeps);

@@ -50,6 +50,31 @@ TEST(AnswerFlags, RefuseWhatCannotBeMeant) {
   EXPECT_THROW(parse("--draft-branches 0"), CLI::ParseError);
 }
 
+TEST(AnswerFlags, ChooseALevelOfAnElasticTarget) {
+  const auto config = generation_config(
+      parse("--target t --elastic e.json --slo time_ms=800,ttft_ms=300 --slo-strict"));
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_EQ(config->answer.wish.slo.time_ms, 800);
+  EXPECT_EQ(config->answer.wish.slo.ttft_ms, 300);
+  EXPECT_TRUE(config->answer.wish.slo.strict);
+  EXPECT_EQ(generation_config(parse("--target t --elastic e.json --level 60"))->answer.wish.level,
+            "60");
+}
+
+TEST(AnswerFlags, LevelsAreRefusedWhereThereAreNone) {
+  EXPECT_THAT(problem("--target t --level 60").message(), HasSubstr("--level chooses a level"));
+  EXPECT_THAT(problem("--target t --slo time_ms=8").message(), HasSubstr("there is no --elastic"));
+  EXPECT_THAT(problem("--target t --server h:1 --insecure --elastic e.json").message(),
+              HasSubstr("without --server"));
+  EXPECT_THAT(problem("--target t --elastic e.json --prune 0.1").message(), HasSubstr("--prune"));
+  for (const char* slo : {"800", "time=800", "time_ms=soon", "time_ms="}) {
+    EXPECT_THAT(problem("--target t --elastic e.json --slo " + std::string(slo)).message(),
+                AllOf(HasSubstr(slo), HasSubstr("as time_ms=800")));
+  }
+  EXPECT_THAT(problem("--target t --elastic e.json --slo time_ms=0").message(),
+              HasSubstr("slo.time_ms is 0"));
+}
+
 TEST(PromptFlags, TakeOnePromptAndKnowAnEmptyOneFromNone) {
   CLI::App app;
   PromptOptions options;

@@ -1,0 +1,143 @@
+// An edge whose target has levels: by name, by deadline, and from one to the other.
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "edge_client/generation/edge_setup.h"
+#include "edge_client/serve/edge_server.h"
+#include "tests/support/paths.h"
+#include "tests/unit/common/http/http_client.h"
+
+namespace outrider {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class EdgeLevelsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    GenerationConfig config;
+    config.draft_source = DraftSource::kNone;
+    config.target = source_dir() + "/models/demo-target";
+    config.elastic = config.target + "/elastic.json";
+    config.loading.threads = 1;
+    ASSERT_TRUE(validate(config).ok()) << validate(config).to_string();
+    auto setup = EdgeSetup::load(config);
+    ASSERT_TRUE(setup.ok()) << setup.status().to_string();
+    setup_ = *std::move(setup);
+    EdgeServerOptions options{.http = {.listen = {"127.0.0.1", 0}},
+                              .served_name = "demo",
+                              .chat = &setup_->chat(),
+                              .defaults = config.answer};
+    for (const ElasticLevel& level : setup_->parts().elastic->levels()) {
+      options.levels.push_back({level.name, level.divergence, level.agreement});
+    }
+    auto server = EdgeServer::start(options, setup_->parts());
+    ASSERT_TRUE(server.ok()) << server.status().to_string();
+    server_ = *std::move(server);
+  }
+
+  std::string post(const json& body) {
+    HttpClient client(server_->address());
+    client.post("/v1/chat/completions", body.dump());
+    return client.read_all();
+  }
+  static json body_of(const std::string& answer) {
+    return json::parse(answer.substr(answer.find("\r\n\r\n") + 4), nullptr, false);
+  }
+  static json question(const std::string& model, int tokens = 24) {
+    const char* scene = "In view: silver bottle 20 degrees left at 2.1 m. Task: find it.";
+    return {{"model", model},
+            {"messages", {{{"role", "user"}, {"content", scene}}}},
+            {"max_tokens", tokens}};
+  }
+  std::string text_of(const std::string& model) {
+    const json whole = body_of(post(question(model)));
+    return whole["choices"][0]["message"]["content"].get<std::string>();
+  }
+
+  std::unique_ptr<EdgeSetup> setup_;
+  std::unique_ptr<EdgeServer> server_;
+};
+
+TEST_F(EdgeLevelsTest, ModelsListLevelsWithTheirQuality) {
+  const json models = body_of(http_get(server_->address(), "/v1/models"));
+  ASSERT_EQ(models["data"].size(), 8u);
+  EXPECT_EQ(models["data"][0]["id"], "demo");
+  EXPECT_EQ(models["data"][4]["id"], "demo@70");
+  EXPECT_GT(models["data"][7]["level"]["divergence"].get<double>(), 0.1);
+  EXPECT_LT(models["data"][7]["level"]["agreement"].get<double>(), 1.0);
+  EXPECT_EQ(body_of(http_get(server_->address(), "/v1/models/demo@60"))["level"]["name"], "60");
+}
+
+TEST_F(EdgeLevelsTest, ANamedLevelAnswersAndSaysSo) {
+  const json whole = body_of(post(question("demo@60")));
+  EXPECT_EQ(whole["model"], "demo@60");
+  EXPECT_EQ(whole["level"]["name"], "60");
+  EXPECT_GT(whole["level"]["predicted_time_ms"].get<double>(), 0);
+  EXPECT_GT(whole["level"]["time_ms"].get<double>(), 0);
+  EXPECT_EQ(body_of(post(question("demo")))["level"]["name"], "100");
+  EXPECT_EQ(body_of(post(question("any name")))["level"]["name"], "100");
+  json streamed = question("demo@40");
+  streamed["stream"] = true;
+  EXPECT_THAT(post(streamed), AllOf(HasSubstr("\"model\":\"demo@40\""), HasSubstr("\"level\":{"),
+                                    HasSubstr("[DONE]")));
+}
+
+TEST_F(EdgeLevelsTest, ADeadlineChoosesALevel) {
+  json asked = question("demo");
+  asked["slo"] = {{"time_ms", 1e8}};
+  EXPECT_EQ(body_of(post(asked))["level"]["name"], "100");
+  asked["slo"] = {{"time_ms", 0.01}};
+  const json late = body_of(post(asked));
+  EXPECT_EQ(late["level"]["name"], "40");
+  EXPECT_FALSE(late["level"]["keeps_slo"].get<bool>());
+  asked["slo"]["strict"] = true;
+  EXPECT_THAT(post(asked), AllOf(HasSubstr("400"), HasSubstr("no level keeps the slo")));
+  asked["slo"] = {{"time_ms", 0}};
+  EXPECT_THAT(post(asked), AllOf(HasSubstr("400"), HasSubstr("slo.time_ms")));
+}
+
+TEST_F(EdgeLevelsTest, AnUnknownLevelIsRefusedWithThoseThatThereAre) {
+  EXPECT_THAT(post(question("demo@61")),
+              AllOf(HasSubstr("404"), HasSubstr("100, 90, 80, 70, 60, 50, 40")));
+}
+
+// No row sees another level's keys and values: whatever came before, a level's text is its own.
+TEST_F(EdgeLevelsTest, AfterAnySwitchALevelsTextIsTheSame) {
+  std::map<std::string, std::string> texts;
+  std::mt19937 random(32);
+  const std::string levels[] = {"demo", "demo@80", "demo@60", "demo@50", "demo@40"};
+  for (int i = 0; i < 60; ++i) {
+    const std::string& model = levels[random() % 5];
+    const std::string text = text_of(model);
+    EXPECT_FALSE(text.empty());
+    EXPECT_EQ(texts.emplace(model, text).first->second, text) << model << ", answer " << i;
+  }
+  EXPECT_NE(texts["demo"], texts["demo@40"]);
+}
+
+TEST_F(EdgeLevelsTest, AClientThatLeavesMakesWayForAnotherLevel) {
+  const std::string expected = text_of("demo@60");
+  for (int i = 0; i < 5; ++i) {
+    {
+      json asked = question("demo", 400);
+      asked["stream"] = true;
+      asked["ignore_eos"] = true;
+      HttpClient leaver(server_->address());
+      leaver.post("/v1/chat/completions", asked.dump());
+      leaver.read_until("\"finish_reason\":null");
+    }
+    EXPECT_EQ(text_of("demo@60"), expected);
+  }
+}
+
+}  // namespace
+}  // namespace outrider

@@ -2,7 +2,6 @@
 #include "edge_client/generation/elastic_target.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <utility>
 
@@ -14,9 +13,7 @@ namespace {
 constexpr std::int32_t kProfiledPrompt = 64;  // rows
 constexpr int kProfiledTokens = 5;
 constexpr std::size_t kLengths = 200;  // of earlier answers
-// How long the pass of an answer that was cut may go on.
-constexpr Duration kLastPass = std::chrono::seconds(30);
-constexpr double kNewest = 0.5;  // weight of the last answer's tpot
+constexpr double kNewest = 0.5;        // weight of the last answer's tpot
 
 }  // namespace
 
@@ -30,17 +27,17 @@ Result<std::unique_ptr<ElasticTarget>> ElasticTarget::create(Model& full,
   for (std::size_t i = 0; i < self->table_->levels.size(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                               make_level(full, self->table_->levels[i]));
-    self->levels_.push_back({std::move(model), nullptr});
+    self->levels_.push_back(std::move(model));
     self->profile_.push_back({.name = self->table_->levels[i].name});
     OUTRIDER_RETURN_IF_ERROR(self->measure(i));
   }
-  self->verifier_ = std::make_unique<ResidentVerifier>(self->engine_of(0));
+  self->start(0);
   return self;
 }
 
 // The first pass of each kind warms up; of the others the fastest counts.
 Status ElasticTarget::measure(std::size_t level) {
-  Model& model = *levels_[level].model;
+  Model& model = *levels_[level];
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
                             model.new_cache(2 * kProfiledPrompt + kProfiledTokens));
   PassOutput out;
@@ -85,25 +82,21 @@ Result<LevelChoice> ElasticTarget::choose(const LevelWish& wish, const AnswerSiz
   return choose_level(profile_, wish, size, usual_length({lengths_.begin(), lengths_.end()}));
 }
 
-VerifyEngine& ElasticTarget::engine_of(std::size_t level) {
-  Level& of = levels_[level];
-  if (of.engine == nullptr) {
-    of.engine = std::make_unique<VerifyEngine>(*of.model, scheduling_, clock_);
-  }
-  return *of.engine;
+void ElasticTarget::use(std::size_t level) {
+  if (level != current_) start(level);
 }
 
-// Levels share threads and scratch memory: the last one rests before the next one computes.
-Status ElasticTarget::use(std::size_t level) {
-  if (level == current_) return {};
-  verifier_->stop();
-  if (!engine_of(current_).wait_until_idle(kLastPass)) {
-    return unavailable("level " + profile_[current_].name +
-                       " does not end its last pass; ask again");
+// Levels share threads and scratch memory: the engine before ends, with its pass, before the next
+// one has anything to compute.
+void ElasticTarget::start(std::size_t level) {
+  auto engine = std::make_unique<VerifyEngine>(*levels_[level], scheduling_, clock_);
+  if (verifier_ == nullptr) {
+    verifier_ = std::make_unique<ResidentVerifier>(*engine);
+  } else {
+    verifier_->decide_by(*engine);
   }
-  verifier_->decide_by(engine_of(level));
+  engine_ = std::move(engine);
   current_ = level;
-  return {};
 }
 
 void ElasticTarget::note(std::size_t level, std::int64_t tokens, std::optional<double> tpot_ms) {

@@ -1,5 +1,6 @@
-// The levels of this device's target, each with an engine of its own over the same weights: answers
-// come one after the other, each from one level.
+// The levels of this device's target over the same weights: answers come one after the other, each
+// from one level. Only the last level's keys and values are in memory, so many levels need little
+// more of it than one; a text that goes on at another level is read again.
 //
 //   (use() one answer note())*
 //
@@ -40,9 +41,9 @@ class ElasticTarget final {
 
   // Chooses the level of the next answer. Errors: those of choose_level().
   Result<LevelChoice> choose(const LevelWish& wish, const AnswerSize& size) const;
-  // From now on the verifier's answers come from this level. UNAVAILABLE if the level before does
-  // not end its last pass.
-  Status use(std::size_t level);
+  // From now on the verifier's answers come from this level. Waits for a pass of the level before,
+  // which an answer that was cut may have left.
+  void use(std::size_t level);
   Verifier& verifier() { return *verifier_; }
   // An answer of that level has ended: what it took is what the next is expected to take.
   void note(std::size_t level, std::int64_t tokens, std::optional<double> tpot_ms);
@@ -52,19 +53,15 @@ class ElasticTarget final {
                 const SchedulerOptions& scheduling, Clock& clock)
       : name_(std::move(name)), table_(std::move(table)), scheduling_(scheduling), clock_(clock) {}
 
-  struct Level {
-    std::unique_ptr<Model> model;
-    std::unique_ptr<VerifyEngine> engine;  // null: nothing was asked of it yet
-  };
-
   Status measure(std::size_t level);
-  VerifyEngine& engine_of(std::size_t level);
+  void start(std::size_t level);
 
   const std::string name_;
   const std::shared_ptr<const ElasticTable> table_;
   const SchedulerOptions scheduling_;
   Clock& clock_;
-  std::vector<Level> levels_;
+  std::vector<std::unique_ptr<Model>> levels_;
+  std::unique_ptr<VerifyEngine> engine_;  // of the current level
   std::unique_ptr<ResidentVerifier> verifier_;
   std::vector<LevelProfile> profile_;
   std::deque<std::int64_t> lengths_;  // of the last answers

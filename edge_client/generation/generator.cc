@@ -212,7 +212,7 @@ Result<std::optional<LevelRecord>> Generator::choose_level(const AnswerRequest& 
                              {.prompt_tokens = std::ssize(request.prompt.ids),
                               .max_tokens = request.config.text.max_tokens,
                               .waited_ms = to_seconds(now - request.came_at.value_or(now)) * 1e3}));
-  OUTRIDER_RETURN_IF_ERROR(parts_.elastic->use(choice.level));
+  parts_.elastic->use(choice.level);
   const ElasticLevel& level = parts_.elastic->levels()[choice.level];
   if (!choice.keeps) {
     listener_.on_say({Say::Level::kWarning,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/model/cpu/cpu_model.h"
 #include "common/model/emulated/null_model.h"
 #include "common/model/format/model_files.h"
 #include "common/text/tokenizer.h"
@@ -67,6 +68,9 @@ Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& ta
   if (!target_options.chat_template.empty()) {
     return invalid_argument(
         "--chat-template: the null model has no tokenizer, so it cannot use one");
+  }
+  if (!target_options.loading.elastic.empty() || !target_options.level.empty()) {
+    return invalid_argument("--elastic and --level: the null model has no units to leave out");
   }
   const std::string& exits = target_options.exits.exits;
   if (exits != "auto" && exits != "none") {
@@ -150,6 +154,14 @@ Status set_chat_template(const TargetOptions& options, LoadedTarget& target) {
   return {};
 }
 
+// All sessions are answered by one level. Exits were trained on the full model.
+Status take_level(const TargetOptions& options, LoadedTarget& target) {
+  if (options.level.empty()) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> level, make_level(*target.model, options.level));
+  target.whole = std::exchange(target.model, std::move(level));
+  return {};
+}
+
 Result<LoadedTarget> directory_target(const TargetOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.loading.directory));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
@@ -158,7 +170,13 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
                                             model->info().vocab_size));
   LoadedTarget target{std::move(model), tokenizer.content_hash()};
   target.tokenizer = std::move(tokenizer);
+  OUTRIDER_RETURN_IF_ERROR(take_level(options, target));
   OUTRIDER_RETURN_IF_ERROR(set_chat_template(options, target));
+  if (target.whole != nullptr &&
+      target.whole->info().fingerprint != target.model->info().fingerprint) {
+    target.about_exits = "OFF because of --level " + options.level;
+    return target;
+  }
   ExitSource exits = options.exits;
   exits.model = options.loading.directory;
   OUTRIDER_ASSIGN_OR_RETURN(FoundExits found, find_exits(exits, target.model->info()));

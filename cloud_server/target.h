@@ -29,9 +29,11 @@ struct TargetOptions {
   std::string predictor;                        // directory of what prunes; empty: the exits
   std::string draft_model;                      // of the same tokenizer; empty: none
   std::string chat_template;                    // a name or a file; empty: the model's
+  std::string level;                            // of loading.elastic; empty: the full model
 };
 
 struct LoadedTarget {
+  std::unique_ptr<Model> whole = {};  // outlives `model`, which is a level of it; null: it is none
   std::unique_ptr<Model> model;
   std::string tokenizer_hash;
   std::optional<Tokenizer> tokenizer = {};  // nothing: for the null model

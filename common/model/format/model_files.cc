@@ -74,7 +74,7 @@ Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& pa
     const QuantMethod method = source.config.quantization.method;
     if (method != QuantMethod::kNone) {
       return failed_precondition("--elastic " + options.elastic + ": the matrices of " + path +
-                                 " are stored as " + std::string(name_of(method)) +
+                                 " are stored as " + std::string(to_string(method)) +
                                  ", whose units cannot be reordered. Remedy: the model in f16, "
                                  "bf16 or GGUF, with --dtype int4 or int8");
     }

@@ -52,6 +52,21 @@ ModelInfo info_of(const std::string& directory) {
   return (*load_model(options))->info();
 }
 
+TEST(ServerProgram, ServesALevelOfAnElasticModelUnderItsName) {
+  const std::string target = source_dir() + "/models/demo-target";
+  const std::string table = target + "/elastic.json";
+  Program program(
+      {"--model", target, "--elastic", table, "--level", "60", "--port", "0", "--threads", "1"});
+  EXPECT_THAT(program.read_until("ready"),
+              AllOf(HasSubstr("demo-target@60"), HasSubstr("OFF because of --level 60")));
+  expect_failure({"--model", target, "--elastic", table, "--level", "61", "--port", "0"}, 1,
+                 HasSubstr("100, 90, 80, 70, 60, 50, 40"));
+  expect_failure({"--model", target, "--level", "60", "--port", "0"}, 1, HasSubstr("--elastic"));
+  expect_failure({"--model", kPlain, "--elastic", table, "--port", "0"}, 2,
+                 HasSubstr("another model's"));
+  expect_failure({"--model", "null:", "--elastic", table}, 2, HasSubstr("no units"));
+}
+
 TEST(ServerProgram, WithoutAdaptersItServesAndSaysThatThereAreNoExits) {
   Program program({"--model", kPlain, "--port", "0", "--threads", "1"});
   EXPECT_THAT(program.read_until("ready"), HasSubstr("exits        none: the model has no"));

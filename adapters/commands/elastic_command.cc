@@ -286,8 +286,10 @@ void add_elastic_commands(CommandList& commands) {
   *nested = std::make_unique<CommandList>(*elastic);
   elastic->require_subcommand(1);
   const auto flags = std::make_shared<TableFlags>();
-  flags->add_to((*nested)->add("table", "Order a model's units and measure its levels",
-                               [flags] { return make_table(*flags); }));
+  CLI::App* table = (*nested)->add("table", "Order a model's units and measure its levels",
+                                   [flags] { return make_table(*flags); });
+  table->fallthrough();  // so that --config and --log-level may follow it, as other commands
+  flags->add_to(table);
 }
 
 }  // namespace outrider

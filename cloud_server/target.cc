@@ -94,7 +94,7 @@ Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& ta
                               ": the vocabulary must be 1 to " + std::to_string(kMaxNullVocab));
     }
   }
-  LoadedTarget target{make_null_model(options), kNullTokenizer};
+  LoadedTarget target{.model = make_null_model(options), .tokenizer_hash = kNullTokenizer};
   target.about_exits = "none: the null model has no layers";
   return target;
 }
@@ -168,7 +168,7 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
                             load_model(options.loading, make_device_model));
   OUTRIDER_RETURN_IF_ERROR(check_vocabulary(options.loading.directory, tokenizer.vocab_size(),
                                             model->info().vocab_size));
-  LoadedTarget target{std::move(model), tokenizer.content_hash()};
+  LoadedTarget target{.model = std::move(model), .tokenizer_hash = tokenizer.content_hash()};
   target.tokenizer = std::move(tokenizer);
   OUTRIDER_RETURN_IF_ERROR(take_level(options, target));
   OUTRIDER_RETURN_IF_ERROR(set_chat_template(options, target));

@@ -47,27 +47,19 @@ struct TensorView {
   }
   // Whether the order of the columns moves them in whole runs of `length`.
   bool keeps_runs(std::int64_t length) const;
-} std::int64_t num_elements() const;
-std::int64_t num_rows() const {
-  return shape.empty() ? 1 : shape[0];
-}
-std::int64_t row_bytes() const {
-  return static_cast<std::int64_t>(num_bytes) / num_rows();
-}
-// Where row and column `index` of the model are in row_order and column_order.
-std::int64_t row_of(std::int64_t index) const {
-  return place(row_order.get(), index);
-}
-std::int64_t column_of(std::int64_t index) const {
-  return place(column_order.get(), index);
-}
-// The address of row `index`; not for a transposed or quantised matrix.
-const std::byte* row(std::int64_t index) const;
+  std::int64_t num_elements() const;
+  std::int64_t num_rows() const { return shape.empty() ? 1 : shape[0]; }
+  std::int64_t row_bytes() const { return static_cast<std::int64_t>(num_bytes) / num_rows(); }
+  // Where row and column `index` of the model are in row_order and column_order.
+  std::int64_t row_of(std::int64_t index) const { return place(row_order.get(), index); }
+  std::int64_t column_of(std::int64_t index) const { return place(column_order.get(), index); }
+  // The address of row `index`; not for a transposed or quantised matrix.
+  const std::byte* row(std::int64_t index) const;
 
-private:
-static std::int64_t place(const std::vector<std::int32_t>* order, std::int64_t index) {
-  return order == nullptr ? index : (*order)[static_cast<std::size_t>(index)];
-}
+ private:
+  static std::int64_t place(const std::vector<std::int32_t>* order, std::int64_t index) {
+    return order == nullptr ? index : (*order)[static_cast<std::size_t>(index)];
+  }
 };
 
 // By name.

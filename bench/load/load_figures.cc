@@ -22,7 +22,7 @@ std::optional<double> LoadSample::tpot_ms() const {
   return to_ms(arrivals.back().at - arrivals.front().at) / static_cast<double>(tokens - 1);
 }
 
-Result<Slo> parse_slo(const std::string& text) {
+Result<LatencySlo> parse_slo(const std::string& text) {
   const std::size_t colon = text.find(':');
   const auto metric = parse_name<LatencyMetric>(text.substr(0, colon));
   if (!metric) {
@@ -38,11 +38,11 @@ Result<Slo> parse_slo(const std::string& text) {
     const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, limit);
     if (error != std::errc() || rest != end || !std::isfinite(limit)) limit = 0;
   }
-  if (limit > 0) return Slo{*metric, limit};
+  if (limit > 0) return LatencySlo{*metric, limit};
   return invalid_argument(printable(text) + ": expected METRIC:MILLISECONDS, such as ttft:500");
 }
 
-bool meets(const LoadSample& request, std::span<const Slo> slos) {
+bool meets(const LoadSample& request, std::span<const LatencySlo> slos) {
   const auto value = [&](LatencyMetric metric) -> double {
     switch (metric) {
       case LatencyMetric::kTtft:
@@ -54,7 +54,7 @@ bool meets(const LoadSample& request, std::span<const Slo> slos) {
     }
     return request.e2el_ms();
   };
-  return request.status.ok() && std::ranges::all_of(slos, [&](const Slo& slo) {
+  return request.status.ok() && std::ranges::all_of(slos, [&](const LatencySlo& slo) {
            return value(slo.metric) <= slo.limit_ms;
          });
 }
@@ -185,7 +185,7 @@ struct Latencies {
 }  // namespace
 
 LoadFigures figures_of(std::span<const LoadSample> requests, std::size_t clients,
-                       std::span<const Slo> slos) {
+                       std::span<const LatencySlo> slos) {
   LoadFigures figures;
   Latencies latencies;
   std::size_t good = 0;

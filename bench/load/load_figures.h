@@ -62,16 +62,16 @@ inline constexpr auto enum_names<LatencyMetric> =
                                             {LatencyMetric::kE2el, "e2el"}});
 
 // A service level objective: a request meets it with at most so many milliseconds.
-struct Slo {
+struct LatencySlo {
   LatencyMetric metric = LatencyMetric::kTtft;
   double limit_ms = 0;
 };
 
 // "ttft:500". INVALID_ARGUMENT lists the metrics.
-Result<Slo> parse_slo(const std::string& text);
+Result<LatencySlo> parse_slo(const std::string& text);
 
 // An answered request meets an objective on a figure that it does not have.
-bool meets(const LoadSample& request, std::span<const Slo> slos);
+bool meets(const LoadSample& request, std::span<const LatencySlo> slos);
 
 // (sum x)^2 / (n * sum x^2) of what each got: 1 if all got the same, 1/n if one got everything.
 // Nothing if nobody got anything.
@@ -123,6 +123,6 @@ struct LoadFigures {
 };
 
 LoadFigures figures_of(std::span<const LoadSample> requests, std::size_t clients,
-                       std::span<const Slo> slos);
+                       std::span<const LatencySlo> slos);
 
 }  // namespace outrider

@@ -128,7 +128,7 @@ Json to_json(const LoadReport& report) {
                  {"waited_for_client", spread_json(f.waited_ms)}}}};
   if (!report.slos.empty()) {
     Json limits = Json::object();
-    for (const Slo& slo : report.slos) limits[name_of(slo.metric)] = slo.limit_ms;
+    for (const LatencySlo& slo : report.slos) limits[name_of(slo.metric)] = slo.limit_ms;
     json["goodput"] = {{"limits_ms", std::move(limits)},
                        {"requests_per_s", f.good_requests_per_s},
                        {"tokens_per_s", f.good_tokens_per_s},

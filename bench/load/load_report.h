@@ -14,7 +14,7 @@ namespace outrider {
 struct LoadReport {
   std::string title;
   LoadFigures figures;
-  std::vector<Slo> slos = {};
+  std::vector<LatencySlo> slos = {};
   // Processor time of this program a second: what its clients take from a server on this machine.
   double client_cores = 0;
   std::optional<ServerCounters> server = {};       // nothing: its metrics were not read

@@ -45,7 +45,7 @@ struct LoadFlags {
   Strategy strategy = Strategy::kMirror;
   int gamma = 8;
   std::string prompts = kPromptSets;
-  std::vector<Slo> slos;
+  std::vector<LatencySlo> slos;
   bool compare_one = false;
   bool compare_plain = false;
   std::optional<Address> against;

@@ -63,7 +63,7 @@ TEST(LoadFiguresTest, GoodputCountsRequestsThatMeetAllObjectives) {
       answered(0, 600, 11, 10),
       answered(0, 100, 11, 90),
       {.ended = milliseconds(10), .status = unavailable("gone")}};
-  const std::vector<Slo> slos = {{LatencyMetric::kTtft, 500}, {LatencyMetric::kTpot, 60}};
+  const std::vector<LatencySlo> slos = {{LatencyMetric::kTtft, 500}, {LatencyMetric::kTpot, 60}};
   EXPECT_TRUE(meets(samples[0], slos));
   EXPECT_FALSE(meets(samples[1], slos)) << "its first token is late";
   EXPECT_FALSE(meets(samples[2], slos)) << "its tokens are slow";

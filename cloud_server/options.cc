@@ -30,10 +30,10 @@ void add_target_flags(CLI::App& app, TargetOptions& target) {
   app.add_option("--elastic", target.loading.elastic,
                  "Level table of the model, by outrider-train elastic table: the model has smaller "
                  "levels of itself, and units in the table's order")
-      ->group(kTargetGroup);
+      ->group(kMoreOfTarget);
   app.add_option("--level", target.level,
                  "With --elastic: the level that answers all requests [the full model]")
-      ->group(kTargetGroup);
+      ->group(kMoreOfTarget);
   app.add_option("--kv-dtype", target.loading.kv_dtype,
                  "Keys and values of the cpu engine; bf16: half the memory, other bits")
       ->check(CLI::IsMember({"f32", "bf16"}))

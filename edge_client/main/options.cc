@@ -168,7 +168,7 @@ void add_level_flags(CLI::App& command, AnswerOptions& options) {
           ->default_str(""),
       command.add_flag("--slo-strict", wish.slo.strict,
                        "Refuse what no level can keep, instead of answering as fast as can be")};
-  for (CLI::Option* flag : flags) flag->group(kTargetGroup);
+  for (CLI::Option* flag : flags) flag->group(kPruningGroup);
 }
 
 // "time_ms=800".

@@ -26,8 +26,7 @@ struct ServerFlags {
   std::optional<std::uint16_t> metrics_port;
   std::string metrics_host;  // empty: the server's
   std::string kv_cache_memory = "auto";
-  std::optional<ServerDraftSource>
-      draft_source;  // nothing: the model, if there is one, and look-up
+  std::optional<DraftSource> draft_source;  // nothing: the model, if there is one, and look-up
 };
 
 // What a program that is a server brings along beyond outrider-server's own.

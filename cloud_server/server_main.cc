@@ -57,16 +57,16 @@ std::string about_pruning(const ServerFlags& flags, const LoadedTarget& target) 
          " considers unlikely end in the middle of a pass";
 }
 
-std::string about_drafts(const LoadedTarget& target, ServerDraftSource source) {
+std::string about_drafts(const LoadedTarget& target, DraftSource source) {
   const std::string model = target.draft == nullptr ? "" : target.draft->info().name;
   switch (source) {
-    case ServerDraftSource::kNone:
+    case DraftSource::kNone:
       return "none of its own";
-    case ServerDraftSource::kLookup:
+    case DraftSource::kLookup:
       return "by look-up in a session's own text";
-    case ServerDraftSource::kModel:
+    case DraftSource::kModel:
       return "by " + model;
-    case ServerDraftSource::kBoth:
+    case DraftSource::kBoth:
       return "by " + model + " and by look-up";
   }
   return {};
@@ -150,34 +150,44 @@ void fill_rpc(const ServerFlags& flags, const LoadedTarget& target, RpcServerOpt
 }
 
 // What it drafts by. INVALID_ARGUMENT if the flags contradict each other.
-Result<ServerDraftSource> draft_source(const ServerFlags& flags) {
-  using Source = ServerDraftSource;
+Result<DraftSource> draft_source(const ServerFlags& flags) {
   const bool has_model = !flags.target.draft_model.empty();
-  const Source source = flags.draft_source.value_or(has_model ? Source::kBoth : Source::kLookup);
-  const bool wants_model = source == Source::kModel || source == Source::kBoth;
-  if (wants_model && !has_model) {
+  const DraftSource source =
+      flags.draft_source.value_or(has_model ? DraftSource::kBoth : DraftSource::kLookup);
+  if (uses_model(source) && !has_model) {
     return invalid_argument(std::string("--draft-source ") + name_of(source) +
                             " needs a draft: name it with --draft-model. Remedy without one: "
                             "--draft-source lookup");
   }
-  if (has_model && !wants_model) {
+  if (has_model && !uses_model(source)) {
     return invalid_argument(std::string("--draft-model names a draft, and --draft-source ") +
                             name_of(source) + " does not use it. Remedy: leave one of them out");
   }
   return source;
 }
 
-// The draft's part of the memory for keys and values: as much as its share of a position.
-std::int64_t draft_kv_bytes(const LoadedTarget& target, std::int64_t all_bytes) {
-  if (target.draft == nullptr) return 0;
-  const double draft = static_cast<double>(target.draft->info().kv_bytes_per_position);
-  const double both = draft + static_cast<double>(target.model->info().kv_bytes_per_position);
-  return static_cast<std::int64_t>(static_cast<double>(all_bytes) * draft / std::max(both, 1.0));
+// The memory for keys and values, in which the draft has as large a part as in a position. Errors:
+// as kv_cache_bytes(), of both models together.
+Status share_kv_memory(const ServerFlags& flags, const LoadedTarget& target,
+                       SchedulerOptions& scheduler) {
+  ModelInfo both = target.model->info();
+  double draft_part = 0;
+  if (target.draft != nullptr) {
+    const ModelInfo& draft = target.draft->info();
+    both.weight_bytes += draft.weight_bytes;
+    both.kv_bytes_per_position += draft.kv_bytes_per_position;
+    draft_part = static_cast<double>(draft.kv_bytes_per_position) /
+                 static_cast<double>(std::max<std::int64_t>(both.kv_bytes_per_position, 1));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t bytes,
+                            kv_cache_bytes(flags.kv_cache_memory, both, free_memory()));
+  scheduler.draft_kv_bytes = static_cast<std::int64_t>(static_cast<double>(bytes) * draft_part);
+  scheduler.kv.max_bytes = bytes - scheduler.draft_kv_bytes;
+  return {};
 }
 
 Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
                       SchedulerOptions& scheduler) {
-  OUTRIDER_ASSIGN_OR_RETURN(scheduler.draft_source, draft_source(flags));
   scheduler.draft_model = target.draft.get();
   scheduler.tokenizer_hash = target.tokenizer_hash;
   scheduler.template_hash = template_hash(target.chat);
@@ -186,12 +196,7 @@ Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
   scheduler.exits = target.exits.get();
   if (!target.no_predictor.empty()) scheduler.prune_below = 0;
   scheduler.predictor = target.predictor.get();
-  OUTRIDER_ASSIGN_OR_RETURN(
-      scheduler.kv.max_bytes,
-      kv_cache_bytes(flags.kv_cache_memory, target.model->info(), free_memory()));
-  scheduler.draft_kv_bytes = draft_kv_bytes(target, scheduler.kv.max_bytes);
-  scheduler.kv.max_bytes -= scheduler.draft_kv_bytes;
-  return {};
+  return share_kv_memory(flags, target, scheduler);
 }
 
 // HTTP has no TLS here: prompts and keys would cross the network in plaintext.
@@ -231,10 +236,12 @@ Status run_server(const ServerFlags& flags) {
   if (!token_file.empty()) {  // before weights are read, which takes long
     OUTRIDER_RETURN_IF_ERROR(read_tokens(token_file).status());
   }
+  OUTRIDER_ASSIGN_OR_RETURN(const DraftSource drafts_by, draft_source(flags));
   SystemClock clock;
   const TimePoint started = clock.now();
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(flags.target, clock));
-  OUTRIDER_ASSIGN_OR_RETURN(const ServerOptions options, server_options(flags, target));
+  OUTRIDER_ASSIGN_OR_RETURN(ServerOptions options, server_options(flags, target));
+  options.scheduler.draft_source = drafts_by;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(target, options));
   print_start(flags, target, options.scheduler, *server, to_seconds(clock.now() - started));
   const Status served = server->run();

@@ -112,21 +112,24 @@ Status add_predictor(const TargetOptions& options, LoadedTarget& target) {
   return {};
 }
 
+Status check_draft_tokenizer(const std::string& draft, const Tokenizer& target) {
+  if (draft.empty()) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(draft));
+  if (tokenizer.content_hash() == target.content_hash()) return {};
+  return failed_precondition("--draft-model " + draft + ": its tokenizer is " +
+                             tokenizer.content_hash() + ", the target's is " +
+                             target.content_hash() +
+                             ". Remedy: a draft that was trained with the target's tokenizer");
+}
+
 // Beside the target, on the same device, as its files hold it.
 Status add_draft(const TargetOptions& options, LoadedTarget& target) {
-  const std::string& directory = options.draft_model;
-  if (directory.empty()) return {};
-  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(directory));
-  if (tokenizer.content_hash() != target.tokenizer_hash) {
-    return failed_precondition("--draft-model " + directory + ": its tokenizer is " +
-                               tokenizer.content_hash() + ", the target's is " +
-                               target.tokenizer_hash +
-                               ". Remedy: a draft that was trained with the target's tokenizer");
-  }
+  if (options.draft_model.empty()) return {};
   LoadOptions loading = options.loading;
-  loading.directory = directory;
+  loading.directory = options.draft_model;
   loading.dtype = "auto";
   loading.max_context.reset();
+  loading.elastic.clear();  // of the target's units
   Result<std::unique_ptr<Model>> draft = load_model(loading, make_device_model);
   if (!draft.ok()) return draft.status().with_context("--draft-model");
   target.draft = *std::move(draft);
@@ -164,6 +167,7 @@ Status take_level(const TargetOptions& options, LoadedTarget& target) {
 
 Result<LoadedTarget> directory_target(const TargetOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.loading.directory));
+  OUTRIDER_RETURN_IF_ERROR(check_draft_tokenizer(options.draft_model, tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                             load_model(options.loading, make_device_model));
   OUTRIDER_RETURN_IF_ERROR(check_vocabulary(options.loading.directory, tokenizer.vocab_size(),

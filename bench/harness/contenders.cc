@@ -22,9 +22,9 @@ struct Contender {
   std::string_view name;
   std::string_view strategy;
   enum class Kind { kPlain, kBest, kCloud, kAlone, kServer, kAblation } kind = Kind::kPlain;
-  bool exits = true;                                           // ablations
-  bool fan_out = true;                                         // ablations
-  ServerDraftSource server_drafts = ServerDraftSource::kBoth;  // of kServer
+  bool exits = true;                               // ablations
+  bool fan_out = true;                             // ablations
+  DraftSource server_drafts = DraftSource::kBoth;  // of kServer
 };
 using Kind = Contender::Kind;
 
@@ -44,8 +44,8 @@ constexpr std::array<Contender, 20> kContenders = {
      {"edge-only", "ar", Kind::kAlone},
      {"ar-server", "ar", Kind::kServer},
      {"mirror-server", "mirror", Kind::kServer},
-     {"ar-server-model", "ar", Kind::kServer, true, true, ServerDraftSource::kModel},
-     {"ar-server-lookup", "ar", Kind::kServer, true, true, ServerDraftSource::kLookup},
+     {"ar-server-model", "ar", Kind::kServer, true, true, DraftSource::kModel},
+     {"ar-server-lookup", "ar", Kind::kServer, true, true, DraftSource::kLookup},
      {"mirror-plain", "mirror", Kind::kAblation, false, false},
      {"mirror-exits", "mirror", Kind::kAblation, true, false},
      {"mirror-fanout", "mirror", Kind::kAblation, false, true}}};

@@ -79,7 +79,7 @@ struct GridVariant {
   bool without_exits = false;  // its server has no exits
   DraftPlace place = DraftPlace::kEdge;
   // What its server drafts by, with the same draft model; virtual clock only.
-  ServerDraftSource server_drafts = ServerDraftSource::kNone;
+  DraftSource server_drafts = DraftSource::kNone;
   std::string best_of = {};         // the contender of which this is one variant; the best counts
   std::optional<int> fan_out = {};  // mirror
   // fsd, mirror: if not set, the edge's and the server's own defaults.

@@ -209,10 +209,9 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
   scheduling.exits = cast.exits();
   scheduling.exit_score = exit_score_of(variant);
   scheduling.pass_costs =
-      costs_at(setting, cast.exits() != nullptr, variant.server_drafts != ServerDraftSource::kNone);
+      costs_at(setting, cast.exits() != nullptr, variant.server_drafts != DraftSource::kNone);
   if (variant.server_queue) scheduling.report_queue = *variant.server_queue;
-  const bool by_model = variant.server_drafts == ServerDraftSource::kModel ||
-                        variant.server_drafts == ServerDraftSource::kBoth;
+  const bool by_model = uses_model(variant.server_drafts);
   scheduling.draft_source = variant.server_drafts;
   if (by_model) {
     scheduling.draft_model = &cast.draft();

@@ -238,7 +238,7 @@ Result<std::vector<GridSetting>> with_data_sets(const RunFlags& flags,
 Status check_variants(const std::vector<GridVariant>& variants, const RunFlags& flags) {
   const std::string& server = flags.grid.plan.server;
   for (const GridVariant& variant : variants) {
-    if (variant.server_drafts != ServerDraftSource::kNone && flags.clock != RunClock::kVirtual) {
+    if (variant.server_drafts != DraftSource::kNone && flags.clock != RunClock::kVirtual) {
       return invalid_argument("--strategy " + variant.name +
                               ": a draft beside a real server has no emulated pace. Remedy: "
                               "--clock virtual");

@@ -75,7 +75,8 @@ Status read_level(const OpenaiService& service, const std::string& model,
   if (at == std::string::npos || asked.model == model) return {};
   const std::string name = asked.model.substr(at + 1);
   const auto is_named = [&name](const ServedLevel& level) { return level.name == name; };
-  if (name != "auto" && std::ranges::none_of(service.levels, is_named)) {
+  const bool may_choose = name == "auto" && !service.levels.empty();
+  if (!may_choose && std::ranges::none_of(service.levels, is_named)) {
     return not_found("'model' is " + printable(asked.model) + ", but " + printable(model) +
                      " has no level " + printable(name) + known_levels(service.levels));
   }

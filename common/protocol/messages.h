@@ -170,10 +170,11 @@ struct Verdict {
   Duration pass_limit{0};  // new value of Limits::pass_limit; 0: unchanged
   // Rows of all sessions that its passes served, perhaps rounded up; 0: of this session alone.
   std::uint32_t batch_rows = 0;
-  // Bit i: tokens[i] was a node of the verifier's own, not of the edge's. Behind the first 64
-  // tokens nothing is.
+  // Bit i: tokens[i] was a node of the verifier's own, not of the edge's; of the first
+  // kMarkedTokens.
   std::uint64_t server_nodes = 0;
 };
+inline constexpr std::size_t kMarkedTokens = 64;
 
 struct ExitReport {
   std::uint32_t pass = 0;

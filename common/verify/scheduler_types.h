@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
 #include "common/base/status.h"
+#include "common/drafting/lookup/draft_source.h"
 #include "common/protocol/messages.h"
 #include "common/protocol/pass_costs.h"
 #include "common/protocol/verifier.h"
@@ -166,16 +167,6 @@ template <>
 inline constexpr auto enum_names<ExitScore> = std::to_array<EnumName<ExitScore>>(
     {{ExitScore::kCalibrated, "calibrated"}, {ExitScore::kMaxSoftmax, "max-softmax"}});
 
-// What the verifier drafts by, beside edges that accept it (server_draft.h, model_draft.h).
-enum class ServerDraftSource : std::uint8_t { kNone, kLookup, kModel, kBoth };
-
-template <>
-inline constexpr auto enum_names<ServerDraftSource> =
-    std::to_array<EnumName<ServerDraftSource>>({{ServerDraftSource::kNone, "none"},
-                                                {ServerDraftSource::kLookup, "lookup"},
-                                                {ServerDraftSource::kModel, "model"},
-                                                {ServerDraftSource::kBoth, "both"}});
-
 // The memory for keys and values (kv_pool.h).
 struct KvPoolOptions {
   std::int32_t capacity = 0;  // slots of each cache; the scheduler takes them from its limits
@@ -200,8 +191,9 @@ struct SchedulerOptions {
   Duration queue_timeout = std::chrono::seconds(30);  // after which one that waits is refused
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
   std::uint32_t max_batched_rows = 256;  // of one pass for several sessions; at least max_rows
-  ServerDraftSource draft_source = ServerDraftSource::kNone;
-  Model* draft_model = nullptr;             // for kModel and kBoth; outlives the scheduler
+  // What the verifier drafts by, beside edges that accept it (server_draft.h, model_draft.h).
+  DraftSource draft_source = DraftSource::kNone;
+  Model* draft_model = nullptr;             // of a source that uses one; outlives the scheduler
   std::int64_t draft_kv_bytes = 0;          // the most of its keys and values; 0: no bound
   GuessCalibration draft_calibration = {};  // what its guesses were worth before
   // Called with what the draft model failed of: it drafts no more. Empty: nobody wants to know.

@@ -184,7 +184,7 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
 std::vector<Rider> Seating::next_pass(VerifyStreams& streams, TimePoint now, const Starve& starve) {
   std::vector<Rider> riders;
   std::set<StreamId> without_memory;  // they wait for it; the others go on
-  if (options_.draft_source != ServerDraftSource::kNone) look_up(streams, now);
+  if (uses_lookup(options_.draft_source)) look_up(streams, now);
   while (riders.empty()) {
     std::vector<Candidate> seated = candidates(streams, without_memory, now);
     if (seated.empty()) break;

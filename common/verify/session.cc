@@ -12,8 +12,6 @@
 namespace outrider {
 namespace {
 
-constexpr std::size_t kTokensTold = 64;  // of a verdict, in Verdict::server_nodes
-
 // Verdict::server_nodes of the walk to this node.
 std::uint64_t own_tokens(const PassPlan& plan, std::int32_t leaf) {
   std::vector<bool> own;  // from the leaf up
@@ -23,7 +21,7 @@ std::uint64_t own_tokens(const PassPlan& plan, std::int32_t leaf) {
     leaf = node.parent;
   }
   std::uint64_t tokens = 0;
-  for (std::size_t i = 0; i < std::min(own.size(), kTokensTold); ++i) {
+  for (std::size_t i = 0; i < std::min(own.size(), kMarkedTokens); ++i) {
     if (own[own.size() - 1 - i]) tokens |= std::uint64_t{1} << i;
   }
   return tokens;
@@ -91,10 +89,8 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
   OUTRIDER_CHECK(setup_.prefill_chunk >= 1 && limits_.max_rows >= 1);
   usage_.prompt_tokens = static_cast<std::uint64_t>(prefix_end_);
   usage_.cached_tokens = static_cast<std::uint64_t>(cached_end_);
-  drafts_ = open_.accepts_server_nodes && target.draft_source != ServerDraftSource::kNone;
-  const bool looks_up = target.draft_source == ServerDraftSource::kLookup ||
-                        target.draft_source == ServerDraftSource::kBoth;
-  if (drafts_ && looks_up) look_up_.emplace(end_rule_.end_position);
+  drafts_ = open_.accepts_server_nodes && target.draft_source != DraftSource::kNone;
+  if (drafts_ && uses_lookup(target.draft_source)) look_up_.emplace(end_rule_.end_position);
   messages_.emplace_back(Opened{.session_id = setup_.session_id,
                                 .fingerprint = target.model.fingerprint,
                                 .arithmetic_id = target.model.arithmetic_id,

@@ -23,7 +23,7 @@ struct Target {
   Limits limits;
   std::vector<std::int32_t> exits = {};  // layers after which it can report; none: no early exits
   std::string template_hash = {};        // of its chat template; empty: it has none
-  ServerDraftSource draft_source = ServerDraftSource::kNone;
+  DraftSource draft_source = DraftSource::kNone;
 };
 
 Target make_target(const ModelInfo& model, const SchedulerOptions& options);

@@ -18,13 +18,11 @@ bool wants_draft(const GenerationConfig& config) {
 }
 
 bool drafts_by_model(const GenerationConfig& config) {
-  const DraftSource source = draft_source_of(config);
-  return wants_draft(config) && (source == DraftSource::kModel || source == DraftSource::kBoth);
+  return wants_draft(config) && uses_model(draft_source_of(config));
 }
 
 bool drafts_by_lookup(const GenerationConfig& config) {
-  const DraftSource source = draft_source_of(config);
-  return wants_draft(config) && (source == DraftSource::kLookup || source == DraftSource::kBoth);
+  return wants_draft(config) && uses_lookup(draft_source_of(config));
 }
 
 Mode mode_of(const GenerationConfig& config) {

@@ -16,6 +16,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/drafting/drafter.h"
+#include "common/drafting/lookup/draft_source.h"
 #include "common/model/loader/loader.h"
 #include "common/model/model_pacer.h"
 #include "common/sampling/slo.h"
@@ -40,21 +41,6 @@ struct AnswerConfig {
   ReconnectOptions reconnect;
   bool show_provisional = false;  // the listener gets the draft's guesses, too
 };
-
-// Where drafted tokens come from.
-enum class DraftSource : std::uint8_t {
-  kModel,   // a draft model
-  kLookup,  // earlier places where the text was as it is now (lookup_model.h)
-  kBoth,    // in one tree
-  kNone,    // nothing is drafted
-};
-
-template <>
-inline constexpr auto enum_names<DraftSource> =
-    std::to_array<EnumName<DraftSource>>({{DraftSource::kModel, "model"},
-                                          {DraftSource::kLookup, "lookup"},
-                                          {DraftSource::kBoth, "both"},
-                                          {DraftSource::kNone, "none"}});
 
 // Which side drafts.
 enum class DraftSide : std::uint8_t {

@@ -13,8 +13,6 @@ namespace {
 constexpr Position kMaxNodeRows = 4096;
 // Rows of all the passes behind a verdict, of whichever sessions: a long prompt is read in many.
 constexpr std::uint32_t kMaxBatchRows = 1u << 28;
-// Of a verdict's, in Verdict::server_nodes.
-constexpr std::size_t kTokensTold = 64;
 
 // field: as the protocol names it, for those who mend the server.
 Status wrong(const char* field, std::int64_t value, const std::string& expected) {
@@ -40,7 +38,7 @@ Status check_walk(const Verdict& verdict, const StreamView& view) {
   NodeIndex at = kRoot;
   for (std::size_t i = 0; i < walked; ++i) {
     if (at != kNoNode) at = view.tree.child(at, verdict.tokens[i]);
-    if (i < kTokensTold && ((verdict.server_nodes >> i) & 1) != 0) continue;
+    if (i < kMarkedTokens && ((verdict.server_nodes >> i) & 1) != 0) continue;
     const NodeId id = at == kNoNode ? 0 : view.tree.node(at).id;
     if (id == 0 || !pass_took(*view.started, id)) {
       return wrong("verdict.tokens with", verdict.tokens[i],

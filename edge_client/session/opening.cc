@@ -123,7 +123,7 @@ std::vector<Say> target_lines(const DecodingOptions& options, const Opened& open
     lines.push_back({Say::Level::kInfo, "speculation: OFF for now, because " + *why});
   }
   if (opened.server_drafts) {
-    lines.push_back({Say::Level::kInfo, "speculation: the server drafts too, by look-up"});
+    lines.push_back({Say::Level::kInfo, "speculation: the server drafts too"});
   }
   const SpeculationOptions& speculated = options.speculation.first;
   if (speculated.chosen() == Strategy::kFsd && opened.exits.empty()) {

@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 import http.client
 import json
 import re
+import shutil
 import signal
 import tempfile
 import threading
@@ -16,7 +17,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from programs import BIN, DRAFT, Edge, Server, edge, limit, make_certificate, new_key
+from programs import BIN, DRAFT, TARGET, Edge, Server, edge, limit, make_certificate, new_key
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -328,6 +329,27 @@ class DraftsOfTheServer(unittest.TestCase):
         self.assertEqual(alone['spec_decode_num_server_tokens'], 0)
         self.assertGreater(without['spec_decode_num_server_tokens'], 0)
         self.assertEqual(without['spec_decode_num_draft_tokens'], 0)
+
+    def test_beside_a_level_of_the_target(self):
+        level = ('--elastic', TARGET / 'elastic.json', '--level', '60')
+        plain, _, passes = self.answers(*level, '--draft-source', 'none')
+        texts, accepted, fewer = self.answers(*level, '--draft-model', DRAFT)
+        self.assertEqual(texts, plain)
+        self.assertGreater(accepted, 0)
+        self.assertLess(fewer, passes)
+
+    def test_a_draft_of_another_tokenizer_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            other = Path(folder) / 'draft'
+            shutil.copytree(DRAFT, other)
+            tokenizer = other / 'tokenizer.json'
+            words = json.loads(tokenizer.read_text(encoding='utf-8'))
+            vocabulary = words['model']['vocab']
+            first, second = sorted(vocabulary, key=vocabulary.get)[-2:]
+            vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+            tokenizer.write_text(json.dumps(words), encoding='utf-8')
+            with self.assertRaisesRegex(RuntimeError, "its tokenizer is .*Remedy"):
+                Server('--draft-model', other)
 
     def test_what_contradicts_itself_is_refused(self):
         for flags, words in ((('--draft-source', 'model'), '--draft-model'),

@@ -103,8 +103,8 @@ struct SimulatedRun {
     if (has_exits) options.prune_below = prune_below;
     options.report_queue = random.chance(0.5) ? ReportQueue::kPriority : ReportQueue::kFifo;
     options.exit_score = random.chance(0.5) ? ExitScore::kCalibrated : ExitScore::kMaxSoftmax;
-    options.draft_source = static_cast<ServerDraftSource>(random.below(4));
-    if (options.draft_source >= ServerDraftSource::kModel) options.draft_model = &draft;
+    options.draft_source = static_cast<DraftSource>(random.below(4));
+    if (uses_model(options.draft_source)) options.draft_model = &draft;
     options.idle_timeout = std::chrono::hours(2);  // so that a deadlock is not healed by it
     return options;
   }

@@ -38,8 +38,8 @@ class LookUp final {
   void cut(std::size_t length);
   std::span<const TokenId> text() const { return text_; }
 
-  // What may follow a text that ends so, the surest first, at most `most`: together less than sure.
-  // The confidences are of one position, so they sum up to less than 1.
+  // What may follow a text that ends so, the surest first, at most `most`. Their confidences sum up
+  // to less than 1.
   std::vector<Guess> guesses(std::span<const TokenId> tail, std::size_t most) const;
 
  private:

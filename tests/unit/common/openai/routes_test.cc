@@ -64,6 +64,7 @@ TEST_F(OpenaiRoutesTest, WithoutLevelsNoneIsFoundAndNoTimeIsKept) {
   start();
   EXPECT_THAT(post(R"({"prompt": "x", "model": "robot@60"})"), HasSubstr("has no level"));
   EXPECT_THAT(post(R"({"prompt": "x", "slo": {"time_ms": 80}})"), HasSubstr("has no levels"));
+  EXPECT_THAT(post(R"({"prompt": "x", "model": "robot@auto"})"), HasSubstr("404"));
 }
 
 // What writes tokens or text may take long; it does so on the server's second thread.

@@ -43,7 +43,7 @@ class TimedDraft final : public Model {
 class ModelDraftTest : public BatchTest {
  protected:
   ModelDraftTest() {
-    options_.draft_source = ServerDraftSource::kModel;
+    options_.draft_source = DraftSource::kModel;
     options_.draft_model = &draft_;
     options_.on_draft_failed = [this](const Status& status) { failure_ = status; };
   }

@@ -373,7 +373,7 @@ TEST_F(SessionTest, WhoBoastsIsSoonBelievedNoMore) {
 class OwnNodesTest : public SessionTest {
  protected:
   OwnNodesTest() {
-    target_.draft_source = ServerDraftSource::kLookup;
+    target_.draft_source = DraftSource::kLookup;
     open_.accepts_server_nodes = true;
     open_.prefix = {1, 2, 3, 4, 5, 9, 1, 2};
   }

@@ -16,6 +16,7 @@
 #include "common/model/format/architecture.h"
 #include "edge_client/flash/make_pack.h"
 #include "tests/support/paths.h"
+#include "tests/unit/common/model/chunked_logits.h"
 #include "tests/unit/common/model/cpu/small_models.h"
 #include "tests/unit/common/model/test_directory.h"
 
@@ -23,24 +24,6 @@ namespace outrider {
 namespace {
 
 using testing::HasSubstr;
-
-std::vector<float> logits_of(Model& model, const std::vector<TokenId>& tokens, std::size_t chunk) {
-  const auto cache = *model.new_cache(static_cast<std::int32_t>(tokens.size()) + 1);
-  std::vector<float> logits;
-  PassOutput out;
-  Slot last = kRootSlot;
-  for (std::size_t begin = 0; begin < tokens.size(); begin += chunk) {
-    std::vector<Row> rows;
-    for (std::size_t i = begin; i < std::min(begin + chunk, tokens.size()); ++i) {
-      last = *cache->slots().append(last);
-      rows.push_back({cache.get(), last, tokens[i], true});
-    }
-    const Status done = model.forward(rows, out);
-    EXPECT_TRUE(done.ok()) << done.to_string();
-    logits.insert(logits.end(), out.logits.begin(), out.logits.end());
-  }
-  return logits;
-}
 
 class FlashModelTest : public testing::TestWithParam<std::string> {
  protected:
@@ -94,7 +77,7 @@ TEST_P(FlashModelTest, GivesTheBitsOfTheModelInMemory) {
   for (const std::string dtype : {"f32", "bf16", "int8", "int4"}) {
     const std::string path = pack(dtype);
     const auto resident = *make_cpu_model(files_, {.dtype = dtype, .threads = 2});
-    const std::vector<float> expected = logits_of(*resident, tokens, 1);
+    const std::vector<float> expected = chunked_logits(*resident, tokens, 1);
     const std::uint64_t least = least_budget(path);
     for (const std::uint64_t budget : {least, least + (1 << 16), std::uint64_t{0}}) {
       const auto flash = open(path, budget);
@@ -102,7 +85,8 @@ TEST_P(FlashModelTest, GivesTheBitsOfTheModelInMemory) {
       EXPECT_EQ(flash->model().info().arithmetic_id, resident->info().arithmetic_id);
       EXPECT_EQ(flash->model().info().fingerprint, resident->info().fingerprint);
       for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, tokens.size()}) {
-        EXPECT_EQ(logits_of(flash->model(), tokens, chunk), expected) << dtype << " " << budget;
+        EXPECT_EQ(chunked_logits(flash->model(), tokens, chunk), expected)
+            << dtype << " " << budget;
       }
       EXPECT_EQ(flash->stats().bytes_read > 0, flash->plan().streamed_bytes > 0);
       if (budget == least) {
@@ -116,7 +100,7 @@ TEST_P(FlashModelTest, GoesOnAfterAnAbandonedPass) {
   const std::string path = pack("int8");
   const auto flash = open(path, least_budget(path));
   const std::vector<TokenId> tokens = some_tokens(5);
-  const std::vector<float> expected = logits_of(flash->model(), tokens, 5);
+  const std::vector<float> expected = chunked_logits(flash->model(), tokens, 5);
   const auto cache = *flash->model().new_cache(8);
   const Slot slot = *cache->slots().append(kRootSlot);
   const std::atomic<bool> abandoned{true};
@@ -125,7 +109,7 @@ TEST_P(FlashModelTest, GoesOnAfterAnAbandonedPass) {
   out.abandoned = flags;
   const Row row{cache.get(), slot, tokens[0], true};
   EXPECT_EQ(flash->model().forward({&row, 1}, out).code(), StatusCode::kCancelled);
-  EXPECT_EQ(logits_of(flash->model(), tokens, 5), expected);
+  EXPECT_EQ(chunked_logits(flash->model(), tokens, 5), expected);
 }
 
 TEST_P(FlashModelTest, APassTellsHowManyLayersAreDone) {
@@ -263,9 +247,9 @@ TEST_P(FlashExpertsTest, APassReadsTheExpertsOfItsRowsAndNoOther) {
     pinned_some = pinned_some || flash->plan().pinned_layers > 0;
     for (const std::size_t rows : {1, 3, 24}) {
       chosen.clear();
-      const std::vector<float> expected = logits_of(*resident, tokens, rows);
+      const std::vector<float> expected = chunked_logits(*resident, tokens, rows);
       const std::uint64_t before = flash->stats().bytes_read;
-      EXPECT_EQ(logits_of(flash->model(), tokens, rows), expected);
+      EXPECT_EQ(chunked_logits(flash->model(), tokens, rows), expected);
       std::uint64_t bytes = 0;
       for (const auto& [layer, expert] : chosen) {
         const std::uint64_t pages =

@@ -12,6 +12,7 @@
 #include "common/model/cpu/model_pack_writer.h"
 #include "common/model/format/safetensors_writer.h"
 #include "common/model/format/weights.h"
+#include "tests/unit/common/model/chunked_logits.h"
 #include "tests/unit/common/model/cpu/small_models.h"
 #include "tests/unit/common/model/format/small_gguf.h"
 #include "tests/unit/common/model/test_directory.h"
@@ -51,21 +52,7 @@ class FamiliesTest : public testing::TestWithParam<std::string> {
   }
 
   static std::vector<float> logits_of(Model& model, std::size_t chunk) {
-    const std::vector<TokenId> tokens = some_tokens(40);
-    const auto cache = *model.new_cache(64);
-    std::vector<float> logits;
-    PassOutput out;
-    Slot last = kRootSlot;
-    for (std::size_t begin = 0; begin < tokens.size(); begin += chunk) {
-      std::vector<Row> rows;
-      for (std::size_t i = begin; i < std::min(begin + chunk, tokens.size()); ++i) {
-        last = *cache->slots().append(last);
-        rows.push_back({cache.get(), last, tokens[i], true});
-      }
-      EXPECT_TRUE(model.forward(rows, out).ok());
-      logits.insert(logits.end(), out.logits.begin(), out.logits.end());
-    }
-    return logits;
+    return chunked_logits(model, some_tokens(40), chunk);
   }
 
   static std::vector<float> logits_of(std::shared_ptr<const ModelFiles> files,

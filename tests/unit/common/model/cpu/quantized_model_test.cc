@@ -15,6 +15,7 @@
 #include "common/model/cpu/model_pack.h"
 #include "common/model/cpu/model_pack_writer.h"
 #include "common/model/cpu/stored_blocks.h"
+#include "tests/unit/common/model/chunked_logits.h"
 #include "tests/unit/common/model/cpu/reference_transformer.h"
 #include "tests/unit/common/model/cpu/small_models.h"
 #include "tests/unit/common/model/format/quantized_directory.h"
@@ -108,21 +109,7 @@ class QuantizedModelTest : public testing::TestWithParam<QuantizedKind> {
   }
 
   static std::vector<float> logits_of(Model& model, std::size_t chunk) {
-    const std::vector<TokenId> tokens = some_tokens(24);
-    const auto cache = *model.new_cache(64);
-    std::vector<float> logits;
-    PassOutput out;
-    Slot last = kRootSlot;
-    for (std::size_t begin = 0; begin < tokens.size(); begin += chunk) {
-      std::vector<Row> rows;
-      for (std::size_t i = begin; i < std::min(begin + chunk, tokens.size()); ++i) {
-        last = *cache->slots().append(last);
-        rows.push_back({cache.get(), last, tokens[i], true});
-      }
-      EXPECT_TRUE(model.forward(rows, out).ok());
-      logits.insert(logits.end(), out.logits.begin(), out.logits.end());
-    }
-    return logits;
+    return chunked_logits(model, some_tokens(24), chunk);
   }
 
   std::unique_ptr<Model> model_of(std::shared_ptr<const ModelFiles> files,

@@ -92,10 +92,6 @@ ServerWish server_for(const GridVariant& variant) {
   ServerWish wish{.flags = variant.server_flags,
                   .draft_alone = has_own_text(variant),
                   .without_exits = variant.without_exits};
-  // Unless the variant says so, the server does not help an edge's own way of drafting.
-  const bool says = std::ranges::any_of(
-      wish.flags, [](const std::string& flag) { return flag.starts_with("--draft-source="); });
-  if (!says) wish.flags.emplace_back("--draft-source=none");
   if (variant.server_queue) {
     wish.flags.push_back(std::string("--server-queue=") + name_of(*variant.server_queue));
   }

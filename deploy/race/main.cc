@@ -78,6 +78,7 @@ Result<Runner> make_runner(const RaceOptions& options, const RaceSetting& race, 
   OUTRIDER_ASSIGN_OR_RETURN(runner.link, start_link(race.link, {.seed = options.seed}));
   std::vector<std::string> server = {"--model", options.target, "--threads",
                                      "1",       "--log-level",  "warning"};
+  if (strategy != Strategy::kAr) server.emplace_back("--draft-source=lookup");
   if (!race.pass.empty()) server.insert(server.end(), {"--pace-pass-ms", race.pass.to_string()});
   OUTRIDER_ASSIGN_OR_RETURN(runner.server,
                             ServerProcess::start(server, std::nullopt, runner.link->server_side()));

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -59,7 +60,11 @@ std::optional<PaceCounts> parse_overruns(const std::string& text) {
 Result<std::unique_ptr<ServerProcess>> ServerProcess::start(
     const std::vector<std::string>& arguments, std::optional<int> core, const NetworkSide& side) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string program, sibling_program("outrider-lab-server"));
-  return start_program(program, arguments, core, side);
+  std::vector<std::string> all = arguments;
+  const bool says = std::ranges::any_of(
+      all, [](const std::string& flag) { return flag.starts_with("--draft-source"); });
+  if (!says) all.emplace_back("--draft-source=none");
+  return start_program(program, all, core, side);
 }
 
 Result<std::unique_ptr<ServerProcess>> ServerProcess::start_program(

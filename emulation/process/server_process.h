@@ -42,7 +42,8 @@ std::optional<PaceCounts> parse_overruns(const std::string& text);
 class ServerProcess final {
  public:
   // Starts the outrider-lab-server in the folder of this program and waits until it listens. It
-  // logs to our stderr. core: the only CPU on which it runs. side: where it listens.
+  // logs to our stderr. Unless the arguments have --draft-source it drafts nothing itself, so that
+  // plain decoding is plain. core: the only CPU on which it runs. side: where it listens.
   static Result<std::unique_ptr<ServerProcess>> start(const std::vector<std::string>& arguments,
                                                       std::optional<int> core = std::nullopt,
                                                       const NetworkSide& side = {});

@@ -90,8 +90,8 @@ AttentionLaunch::AttentionLaunch(CudaMemory& memory, const cuda::Heads& shape, s
 
 void AttentionLaunch::run(void* stream) const {
   cuda::attend(attention_, stream);
-  cuda::combine_parts(attention_, out_, attention_.shape.heads * attention_.shape.head_dim, nullptr,
-                      stream);
+  const std::int64_t count = attention_.shape.heads * attention_.shape.head_dim;
+  cuda::combine_parts(attention_, {out_, attention_.num_rows, count, count}, nullptr, stream);
 }
 
 RowLaunches::RowLaunches(CudaMemory& memory, std::int64_t rows)
@@ -175,7 +175,8 @@ void PassLaunches::run_layer(const Layer& layer, void* stream) const {
   attention.next = layer.o.data;
   attention.next_bytes = is_quantized_ ? bytes_of(layer.o) : cuda::lane_panel_bytes(layer.o);
   cuda::attend(attention, stream);
-  cuda::combine_parts(attention, is_quantized_ ? nullptr : attended_, kHidden, quantized, stream);
+  cuda::combine_parts(attention, {is_quantized_ ? nullptr : attended_, rows_, kHidden, kHidden},
+                      quantized, stream);
   const cuda::Product output{layer.o, {hidden_, kHidden, nullptr, true}};
   cuda::multiply(&output, 1, input(kHidden, attended_), stream);
   cuda::norm_and_quantize(hidden, weight_, 1e-5f, normed, quantized, stream);

@@ -22,6 +22,7 @@ namespace {
 
 struct Options {
   std::int64_t outputs = 10'000'000;
+  std::int64_t choices = 100'000;
   std::uint64_t seed = 1;
   ModelCheckOptions model = {.kv_bytes = std::int64_t{256} << 20};
 };
@@ -54,6 +55,31 @@ class Proof {
                 static_cast<long long>(outputs_), static_cast<long long>(different_),
                 static_cast<unsigned long long>(options_.seed),
                 static_cast<unsigned long long>(seed_));
+  }
+
+  // Rows of vocabularies from a small model's to a large one's, mostly small ones.
+  void run_choices() {
+    constexpr std::int64_t kRows = 20, kVocabularies[] = {32'000, 49'152, 128'256, 151'936};
+    Drawn drawn(options_.seed);
+    std::int64_t rows = 0, wrong = 0, least = kVocabularies[3], most = 0;
+    for (std::int64_t number = 0; rows < options_.choices; ++number) {
+      const std::int64_t tokens = number % 20 == 19 ? kVocabularies[number / 20 % 4]
+                                                    : 3'072 - drawn.below(2) * drawn.below(3'000);
+      const CaseResult result = check_choices(context(), kRows, tokens);
+      add(result);
+      rows += result.outputs;
+      wrong += result.different;
+      least = std::min(least, tokens);
+      most = std::max(most, tokens);
+      if (number % 500 == 0) {
+        std::fprintf(stderr, "choices: %lld of %lld rows, %lld differ\n",
+                     static_cast<long long>(rows), static_cast<long long>(options_.choices),
+                     static_cast<long long>(wrong));
+      }
+    }
+    std::printf("choices: %lld rows of %lld to %lld tokens, %lld differ\n",
+                static_cast<long long>(rows), static_cast<long long>(least),
+                static_cast<long long>(most), static_cast<long long>(wrong));
   }
 
   Status run_model() {
@@ -93,6 +119,7 @@ class Proof {
 int run(const Options& options) {
   Proof proof(options);
   if (options.outputs > 0) proof.run_kernels();
+  if (options.choices > 0) proof.run_choices();
   if (!options.model.model.empty()) {
     const Status status = proof.run_model();
     if (!status.ok()) {
@@ -110,6 +137,8 @@ int main(int argc, char** argv) {
   outrider::gpu::Options options;
   CLI::App app("Compares the CUDA kernels, by fibers, and a model on them with the CPU's.");
   app.add_option("--outputs", options.outputs, "Numbers of kernels to compare; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--choices", options.choices, "Rows of which tokens are chosen; 0: none")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--seed", options.seed, "Of the first case");
   app.add_option("--model", options.model.model, "A model's directory or file; none without it");

@@ -58,23 +58,23 @@ class Server:
         self.process.wait()
 
 
-def ids_of(programs, server, prompt, temperature, *flags):
+def ids_of(programs, server, prompt, tokens, temperature, *flags):
     done = subprocess.run(
         [programs / 'outrider-edge', 'run', '--server', f'127.0.0.1:{server.port}', '--state-dir', 'none', '-p', prompt,
-         '-n', str(TOKENS), '--temp', str(temperature), '--seed', '5', '--json', *flags],
-        capture_output=True, text=True, check=True, timeout=120)
+         '-n', str(tokens), '--temp', str(temperature), '--seed', '5', '--json', *flags],
+        capture_output=True, text=True, check=True, timeout=300)
     return json.loads(done.stdout.splitlines()[-1])['ids']
 
 
-def compare_texts(programs, cpu, gpu, prompts):
+def compare_texts(programs, cpu, gpu, prompts, tokens):
     """Answers that are the same, and those that are not."""
     none = ('--tokenizer', DRAFT, '--draft-source', 'none')
     same, other = 0, []
     for index, prompt in enumerate(prompts):
         for temperature in (0, 0.7):
-            wanted = ids_of(programs, cpu, prompt, temperature, *none)
+            wanted = ids_of(programs, cpu, prompt, tokens, temperature, *none)
             for flags in (none, ('--model', DRAFT), ('--tokenizer', DRAFT)):
-                if ids_of(programs, gpu, prompt, temperature, *flags) == wanted:
+                if ids_of(programs, gpu, prompt, tokens, temperature, *flags) == wanted:
                     same += 1
                 else:
                     other.append([index, temperature, *map(str, flags)])
@@ -166,6 +166,8 @@ def main():
     flags.add_argument('--dtype', nargs='+', default=['bf16', 'int8'], help='of the demo target')
     flags.add_argument('--device', default='cuda', help='of the server that is checked')
     flags.add_argument('--num-prompts', type=int, default=16)
+    flags.add_argument('--tokens', type=int, default=TOKENS, help='of each answer that is compared')
+    flags.add_argument('--only-texts', action='store_true', help='compare answers, and measure nothing')
     flags.add_argument('--shape-7b', action='store_true', help='also load with a 7B shape, in int8')
     flags.add_argument('--folder', type=Path, default=Path('/tmp/outrider-7b'), help='where the 7B shape is written')
     options = flags.parse_args()
@@ -175,8 +177,8 @@ def main():
     for dtype in options.dtype:
         with Server(options.bin, TARGET, 8110, '--dtype', dtype) as cpu, \
                 Server(options.bin, TARGET, 8120, '--dtype', dtype, '--device', options.device) as gpu:
-            texts = compare_texts(options.bin, cpu, gpu, prompts[:options.num_prompts])
-            figures[f'demo {dtype}'] = {'texts': texts, 'plain': load_rounds(gpu, prompts)}
+            texts = compare_texts(options.bin, cpu, gpu, prompts[:options.num_prompts], options.tokens)
+            figures[f'demo {dtype}'] = {'texts': texts, 'plain': {} if options.only_texts else load_rounds(gpu, prompts)}
         print(f"demo target, {dtype}: {texts['same']} answers as the CPU's, {len(texts['different'])} others")
     if options.shape_7b:
         write_7b(options.folder)

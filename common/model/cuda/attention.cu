@@ -313,6 +313,7 @@ struct CombineRow {
   float* out;
   std::byte* quantized;
   std::int64_t stride;  // of out
+  int groups;           // of a quantised row
   int heads, parts, head_dim, head_stride;
 };
 
@@ -340,13 +341,13 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCombineThreads, 1) combine_row(OUTRIDER_ARGUMEN
   wait_for_previous();
   const int lane = thread_index() % kWarpLanes;
   const int g = block_x() * (kCombineThreads / kWarpLanes) + thread_index() / kWarpLanes;
-  const int count = p.heads * p.head_dim, groups = (count + 31) / 32, at = g * 32 + lane;
-  if (g >= groups) return;
+  const int count = p.heads * p.head_dim, at = g * 32 + lane;
+  if (g * 32 >= count) return;
   const std::int64_t row = block_y();
   const float value = at < count ? combine_element(p, row, at) : 0.0f;
-  if (p.out != nullptr && at < p.stride) p.out[row * p.stride + at] = value;
+  if (p.out != nullptr && at < count) p.out[row * p.stride + at] = value;
   if (p.quantized == nullptr) return;
-  quantize_group(value, lane, p.quantized + (row * groups + g) * kGroupBytes);
+  quantize_group(value, lane, p.quantized + (row * p.groups + g) * kGroupBytes);
 }
 
 template <class T, int kEach>
@@ -390,13 +391,14 @@ void attend(const Attention& attention, Stream stream) {
   run<float>(batch, stream);
 }
 
-void combine_parts(const Attention& attention, float* out, std::int64_t stride,
-                   std::byte* quantized, Stream stream) {
+void combine_parts(const Attention& attention, const RowsOf& out, std::byte* quantized,
+                   Stream stream) {
   const Heads& shape = attention.shape;
   const CombineRow row{attention.partials,
-                       out,
+                       out.values,
                        quantized,
-                       stride,
+                       out.stride,
+                       groups_of(out),
                        static_cast<int>(shape.heads),
                        static_cast<int>(attention.parts),
                        static_cast<int>(shape.head_dim),

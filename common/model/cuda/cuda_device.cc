@@ -3,13 +3,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "common/model/cuda/gpu_choice.h"
+
 namespace outrider::cuda {
 namespace {
-
-constexpr int kOldestCapability = 80;  // products of signed bytes, and asynchronous copies
 
 std::string reason(cudaError_t code) {
   return std::string(cudaGetErrorName(code)) + ", " + cudaGetErrorString(code);
@@ -24,19 +25,29 @@ cudaEvent_t event_of(Event event) {
 
 class CudaDevice final : public DeviceApi {
  public:
-  explicit CudaDevice(DeviceFacts facts) : facts_(std::move(facts)) {}
+  CudaDevice(DeviceFacts facts, std::vector<int> numbers)
+      : facts_(std::move(facts)), numbers_(std::move(numbers)) {
+    for (const int from : numbers_) {
+      for (const int to : numbers_) enable_copies(from, to);
+    }
+  }
   ~CudaDevice() override {
-    cudaDeviceSynchronize();
+    for (int device = 0; device < devices(); ++device) {
+      use(device);
+      cudaDeviceSynchronize();
+    }
     for (const Graph graph : graphs_) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
     for (const Event event : events_) cudaEventDestroy(event_of(event));
     for (const Stream stream : streams_) cudaStreamDestroy(stream_of(stream));
   }
 
   const DeviceFacts& facts() const override { return facts_; }
+  int devices() const override { return static_cast<int>(numbers_.size()); }
   const DeviceCounts& counts() const override { return counts_; }
 
-  Result<std::byte*> allocate(MemoryKind kind, std::int64_t bytes) override {
+  Result<std::byte*> allocate(MemoryKind kind, std::int64_t bytes, int device) override {
     ++counts_.allocations;
+    use(device);
     const auto size = static_cast<std::size_t>(bytes);
     void* memory = nullptr;
     const cudaError_t code =
@@ -45,11 +56,12 @@ class CudaDevice final : public DeviceApi {
     cudaGetLastError();  // this one is reported here
     return resource_exhausted("device cuda: " + std::to_string(bytes >> 20) + " MiB of " +
                               (kind == MemoryKind::kDevice ? "its memory" : "pinned memory") +
-                              " are needed and " + std::to_string(free_bytes() >> 20) +
+                              " are needed and " + std::to_string(free_bytes(device) >> 20) +
                               " MiB of the GPU's are free (" + reason(code) +
                               "). Remedy: a smaller model, --dtype int8 or int4, or fewer pages");
   }
-  std::int64_t free_bytes() const override {
+  std::int64_t free_bytes(int device) const override {
+    use(device);
     std::size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     return static_cast<std::int64_t>(free);
@@ -58,13 +70,15 @@ class CudaDevice final : public DeviceApi {
     keep(kind == MemoryKind::kDevice ? cudaFree(memory) : cudaFreeHost(memory));
   }
 
-  Stream new_stream() override {
+  Stream new_stream(int device) override {
+    use(device);
     cudaStream_t stream = nullptr;
     keep(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     streams_.push_back(stream);
     return stream;
   }
-  Event new_event() override {
+  Event new_event(int device) override {
+    use(device);
     cudaEvent_t event = nullptr;
     keep(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     events_.push_back(event);
@@ -79,14 +93,14 @@ class CudaDevice final : public DeviceApi {
     ++counts_.downloads;
     put_copy(to, from, bytes, cudaMemcpyDeviceToHost, stream);
   }
-  void copy(std::byte* to, const std::byte* from, std::int64_t bytes, std::int64_t pitch,
-            std::int64_t count, Stream stream) override {
-    const auto apart = static_cast<std::size_t>(pitch);
-    keep(cudaMemcpy2DAsync(to, apart, from, apart, static_cast<std::size_t>(bytes),
-                           static_cast<std::size_t>(count), cudaMemcpyDeviceToDevice,
-                           stream_of(stream)));
+  void copy(std::byte* to, std::int64_t to_pitch, const std::byte* from, std::int64_t from_pitch,
+            std::int64_t bytes, std::int64_t count, Stream stream) override {
+    keep(cudaMemcpy2DAsync(to, static_cast<std::size_t>(to_pitch), from,
+                           static_cast<std::size_t>(from_pitch), static_cast<std::size_t>(bytes),
+                           static_cast<std::size_t>(count), cudaMemcpyDefault, stream_of(stream)));
   }
   void fill_zero(std::byte* to, std::int64_t bytes, Stream stream) override {
+    make_current(stream);
     keep(cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream_of(stream)));
   }
 
@@ -135,6 +149,22 @@ class CudaDevice final : public DeviceApi {
   }
 
  private:
+  // What follows is of this device.
+  void use(int device) const { cudaSetDevice(numbers_[static_cast<std::size_t>(device)]); }
+  // What follows is of the stream's device.
+  void make_current(Stream stream) {
+    int device = 0;
+    keep(cudaStreamGetDevice(stream_of(stream), &device));
+    cudaSetDevice(device);
+  }
+  // Without it copies between devices go through the host.
+  static void enable_copies(int from, int to) {
+    int can = 0;
+    if (from == to || cudaDeviceCanAccessPeer(&can, from, to) != cudaSuccess || can == 0) return;
+    cudaSetDevice(from);
+    cudaDeviceEnablePeerAccess(to, 0);
+    cudaGetLastError();  // it may be enabled already
+  }
   void put_copy(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind,
                 Stream stream) {
     keep(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, stream_of(stream)));
@@ -153,6 +183,7 @@ class CudaDevice final : public DeviceApi {
   }
 
   const DeviceFacts facts_;
+  const std::vector<int> numbers_;  // CUDA's, by device
   DeviceCounts counts_;
   cudaError_t first_error_ = cudaSuccess;
   bool is_recording_ = false;
@@ -161,33 +192,33 @@ class CudaDevice final : public DeviceApi {
   std::vector<Graph> graphs_;
 };
 
+FoundGpus find_gpus() {
+  FoundGpus found;
+  cudaRuntimeGetVersion(&found.runtime);
+  cudaDriverGetVersion(&found.driver);
+  int count = 0;
+  cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaErrorNoDevice) code = cudaSuccess;
+  for (int number = 0; code == cudaSuccess && number < count; ++number) {
+    cudaDeviceProp properties;
+    code = cudaGetDeviceProperties(&properties, number);
+    found.gpus.push_back({properties.name, properties.major * 10 + properties.minor});
+  }
+  if (code != cudaSuccess) found.reason = reason(code);
+  return found;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<DeviceApi>> make_cuda_device(int number) {
-  int count = 0;
-  const cudaError_t found = cudaGetDeviceCount(&count);
-  if (found != cudaSuccess) {
-    return failed_precondition("device cuda: no GPU can be used (" + reason(found) +
-                               "). Remedy: install NVIDIA's driver for CUDA 13 and give the "
-                               "program access to the GPU, or use --device cpu");
-  }
-  if (number < 0 || number >= count) {
-    return failed_precondition("device cuda: GPU number " + std::to_string(number) +
-                               " is not there. Remedy: 0 to " + std::to_string(count - 1));
-  }
-  cudaDeviceProp properties;
-  cudaError_t code = cudaSetDevice(number);
-  if (code == cudaSuccess) code = cudaGetDeviceProperties(&properties, number);
-  if (code != cudaSuccess) return failed_precondition("device cuda: " + reason(code));
-  const int capability = properties.major * 10 + properties.minor;
-  if (capability < kOldestCapability) {
-    return failed_precondition(std::string("device cuda: ") + properties.name +
-                               " has compute capability " + std::to_string(capability) +
-                               ", below " + std::to_string(kOldestCapability) +
-                               ", and lacks what the kernels use. Remedy: --device cpu");
-  }
-  return std::unique_ptr<DeviceApi>(std::make_unique<CudaDevice>(
-      DeviceFacts{properties.name, "cuda-sm" + std::to_string(capability)}));
+Result<std::unique_ptr<DeviceApi>> make_cuda_device(std::span<const int> wanted) {
+  std::vector<int> numbers(wanted.begin(), wanted.end());
+  if (numbers.empty()) numbers.push_back(0);
+  const FoundGpus found = find_gpus();
+  OUTRIDER_RETURN_IF_ERROR(check_gpus(found, numbers));
+  const Gpu& gpu = found.gpus[static_cast<std::size_t>(numbers.front())];
+  const std::string many = numbers.size() > 1 ? std::to_string(numbers.size()) + " x " : "";
+  const DeviceFacts facts{many + gpu.name, "cuda-sm" + std::to_string(gpu.capability)};
+  return std::unique_ptr<DeviceApi>(std::make_unique<CudaDevice>(facts, std::move(numbers)));
 }
 
 }  // namespace outrider::cuda

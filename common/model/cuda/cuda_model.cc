@@ -20,8 +20,6 @@ namespace outrider::cuda {
 namespace {
 
 constexpr int kMaxThreads = 64;
-// Of keys and values, on a device that shares the host's memory, which gives it page by page.
-constexpr std::int64_t kHostKvBytes = std::int64_t{1} << 30;
 
 class CudaModel final : public Model {
  public:
@@ -50,6 +48,11 @@ class CudaModel final : public Model {
     out.vocab_size = info_.vocab_size;
     out.places.clear();
     out.row_logits = nullptr;
+    out.chosen.clear();
+    if (parts_.pass->can_choose() &&
+        std::ranges::any_of(rows, [](const Row& row) { return row.choice != nullptr; })) {
+      out.chosen.assign(wanted_in(rows), PassOutput::kNotChosen);
+    }
     out.threads = parts_.threads.get();
     out.logits.resize(wanted_in(rows) * static_cast<std::size_t>(info_.vocab_size));
     if (rows.empty()) return {};
@@ -96,7 +99,7 @@ class CudaModel final : public Model {
   std::vector<float> listed_;
 };
 
-// The device class for the arithmetic id.
+// The device class for the arithmetic id, which several devices have together.
 Result<std::string> proven_class(DeviceApi& device, const CudaModelOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const StartCheck check, check_kernels(device));
   if (check.different == 0) return std::string("cpu");
@@ -138,13 +141,9 @@ Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles>
       DeviceWeights weights,
       DeviceWeights::load(api, std::move(files), type, *parts.threads, options.progress));
   parts.weights = std::make_unique<DeviceWeights>(std::move(weights));
-  const std::int64_t free = api.free_bytes();
-  // The rest is for scratch memory.
-  const std::int64_t kv_bytes = options.kv_bytes > 0 ? options.kv_bytes
-                                : free > 0           ? free / 10 * 9
-                                                     : kHostKvBytes;
+  const DeviceSplit split(parts.weights->about().files->config, api.devices());
   OUTRIDER_ASSIGN_OR_RETURN(parts.kv,
-                            DeviceKvMemory::make(parts.device, kv, kv_bytes / kv.page_bytes()));
+                            DeviceKvMemory::make(parts.device, kv, split, options.kv_bytes));
   OUTRIDER_ASSIGN_OR_RETURN(
       parts.pass, DevicePass::make(api, *parts.weights, *parts.kv, *parts.threads, max_positions));
   ModelInfo info = describe_model(parts.weights->about(), kv, device_class);

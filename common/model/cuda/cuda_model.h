@@ -1,11 +1,11 @@
-// The cuda backend: decoder-only transformers on our own kernels, on a device behind DeviceApi: a
-// GPU, or the CPU by fibers. Logits, exits and arithmetic id are those of the cpu backend
-// (docs/gpu.md).
+// The cuda backend: decoder-only transformers on our own kernels, on devices behind DeviceApi: one
+// GPU or several, or the CPU by fibers. Logits, exits and arithmetic id are those of the cpu
+// backend (docs/gpu.md), whatever the number of devices.
 //
 // Takes what the cpu backend takes: every dtype and block type, keys and values in f32 or bf16. A
 // pruner is ignored, and logits are never on demand.
 //
-//   auto device = *cuda::make_cuda_device();
+//   auto device = *cuda::make_cuda_device(std::vector{0, 1});
 //   auto model = cuda::make_cuda_model(*files, std::move(device), {.dtype = "int8"});
 //
 // Thread rule: as model.h; forward() may be called from another thread than the one that made the
@@ -29,7 +29,8 @@ struct CudaModelOptions {
   std::string dtype = "auto";    // as CpuModelOptions
   std::string kv_dtype = "f32";  // as CpuModelOptions
   int threads = 0;               // of the host, for exits and conversions; 0: one per CPU
-  std::int64_t kv_bytes = 0;     // of the pool for all sequences; 0: nine tenths of what is free
+  // Of all sequences, on all devices, at most nine tenths of what is free; 0: that.
+  std::int64_t kv_bytes = 0;
   LoadProgress progress = {};
   std::function<void(const std::string&)> notice = {};  // messages for the user
 };

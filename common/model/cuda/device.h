@@ -113,6 +113,17 @@ OUTRIDER_DEVICE float shuffle_xor(float value, int mask) {
 OUTRIDER_DEVICE std::int32_t shuffle_xor(std::int32_t value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
+OUTRIDER_DEVICE std::uint64_t shuffle_xor(std::uint64_t value, int mask) {
+  return __shfl_xor_sync(0xffffffffu, static_cast<unsigned long long>(value), mask);
+}
+
+// Of whole numbers alone, whose result no order changes.
+OUTRIDER_DEVICE void atomic_add(std::uint64_t* to, std::uint64_t value) {
+  atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+}
+OUTRIDER_DEVICE void atomic_max(std::uint64_t* to, std::uint64_t value) {
+  atomicMax(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+}
 
 // sums = begin + weights (16 x 32) * activations (32 x 8, signed), in the fragments of
 // mma.m16n8k32; weights are signed or not. begin: of a lane's two columns.
@@ -243,6 +254,13 @@ T shuffle_xor(T value, int mask) {
       },
       &mine);
   return mine.out;
+}
+
+inline void atomic_add(std::uint64_t* to, std::uint64_t value) {
+  *to += value;
+}
+inline void atomic_max(std::uint64_t* to, std::uint64_t value) {
+  if (*to < value) *to = value;
 }
 
 // kSteps: of four elements along k, 8 or 4. Weights are T: signed or unsigned bytes.
@@ -404,6 +422,9 @@ template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const Grid& grid, Stream stream,
             const Parameters&... arguments) {
 #ifdef __CUDACC__
+  int device = 0;
+  cudaStreamGetDevice(static_cast<cudaStream_t>(stream), &device);
+  cudaSetDevice(device);
   if (grid.shared_bytes > 48 << 10) {
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(grid.shared_bytes));

@@ -1,6 +1,9 @@
-// What the cuda backend needs of a device besides its kernels: memory, copies, streams, events and
-// graphs. CudaDevice (cuda_device.h) is a GPU; HostDevice (host_device.h) runs the same work by
-// fibers on the CPU, in any order that events allow.
+// What the cuda backend needs of devices besides its kernels: memory, copies, streams, events and
+// graphs. CudaDevice (cuda_device.h) is a GPU, or several; HostDevice (host_device.h) runs the same
+// work by fibers on the CPU, in any order that events allow.
+//
+// Devices are numbered from 0. A stream and an event are one device's; kernels of a stream see that
+// device's memory, copies see all of it. A graph may hold work of several.
 //
 // Work of one stream is done in the order in which it was put there; work of two streams is ordered
 // by events alone. Nothing waits for the device except synchronize().
@@ -34,7 +37,7 @@
 namespace outrider::cuda {
 
 struct DeviceFacts {
-  std::string name;          // "NVIDIA H100 80GB HBM3"
+  std::string name;          // "NVIDIA H100 80GB HBM3"; of several "2 x NVIDIA H100 80GB HBM3"
   std::string device_class;  // "cuda-sm90": of arithmetic ids that are not the CPU's
 };
 
@@ -61,23 +64,27 @@ class DeviceApi {
   virtual ~DeviceApi() = default;
 
   virtual const DeviceFacts& facts() const = 0;
+  virtual int devices() const = 0;
   virtual const DeviceCounts& counts() const = 0;
 
-  // bytes > 0; at a multiple of 256. RESOURCE_EXHAUSTED names what is needed and what is free.
-  virtual Result<std::byte*> allocate(MemoryKind kind, std::int64_t bytes) = 0;
-  // Of kDevice memory that is free; 0: it is the host's.
-  virtual std::int64_t free_bytes() const = 0;
+  // bytes > 0; at a multiple of 256. Memory of the host is no device's. RESOURCE_EXHAUSTED names
+  // what is needed and what is free.
+  virtual Result<std::byte*> allocate(MemoryKind kind, std::int64_t bytes, int device) = 0;
+  // Of the device's memory that is free; 0: it is the host's.
+  virtual std::int64_t free_bytes(int device = 0) const = 0;
   // No work uses it any more.
   virtual void free(MemoryKind kind, std::byte* memory) = 0;
 
-  virtual Stream new_stream() = 0;
-  virtual Event new_event() = 0;
+  virtual Stream new_stream(int device = 0) = 0;
+  virtual Event new_event(int device = 0) = 0;
 
   virtual void upload(std::byte* to, const void* from, std::int64_t bytes, Stream stream) = 0;
   virtual void download(void* to, const std::byte* from, std::int64_t bytes, Stream stream) = 0;
-  // `count` pieces of so many bytes, `pitch` apart on both sides, which do not overlap.
-  virtual void copy(std::byte* to, const std::byte* from, std::int64_t bytes, std::int64_t pitch,
-                    std::int64_t count, Stream stream) = 0;
+  // `count` pieces of so many bytes, a pitch apart on each side, which do not overlap; from any
+  // device to the stream's.
+  virtual void copy(std::byte* to, std::int64_t to_pitch, const std::byte* from,
+                    std::int64_t from_pitch, std::int64_t bytes, std::int64_t count,
+                    Stream stream) = 0;
   virtual void fill_zero(std::byte* to, std::int64_t bytes, Stream stream) = 0;
 
   // The event stands for all work of the stream so far; later work of another stream waits for it.
@@ -100,8 +107,9 @@ class DeviceApi {
 class DeviceMemory final {
  public:
   DeviceMemory() = default;
-  static Result<DeviceMemory> make(DeviceApi& api, MemoryKind kind, std::int64_t bytes) {
-    OUTRIDER_ASSIGN_OR_RETURN(std::byte * data, api.allocate(kind, bytes));
+  static Result<DeviceMemory> make(DeviceApi& api, MemoryKind kind, std::int64_t bytes,
+                                   int device = 0) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::byte * data, api.allocate(kind, bytes, device));
     DeviceMemory memory;
     memory.api_ = &api;
     memory.kind_ = kind;

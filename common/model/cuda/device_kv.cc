@@ -8,35 +8,54 @@
 
 namespace outrider::cuda {
 
+namespace {
+
+// On a device that shares the host's memory, which gives it page by page.
+constexpr std::int64_t kHostKvBytes = std::int64_t{1} << 30;
+
+}  // namespace
+
 Result<std::shared_ptr<DeviceKvMemory>> DeviceKvMemory::make(std::shared_ptr<DeviceApi> api,
                                                              const KvLayout& layout,
-                                                             std::int64_t pages) {
-  pages = std::min<std::int64_t>(pages, KvPages::kMost);
+                                                             const DeviceSplit& split,
+                                                             std::int64_t bytes) {
+  std::vector<Part> parts;
+  std::int64_t pages = KvPages::kMost;
+  if (bytes > 0) pages = std::min(pages, bytes / layout.page_bytes());
+  for (int device = 0; device < split.devices(); ++device) {
+    Part& part = parts.emplace_back();
+    part.layout = layout;
+    part.layout.kv_heads = split.kv_heads(device).count();
+    part.stream = api->new_stream(device);
+    if (part.layout.kv_heads == 0) continue;
+    const std::int64_t free = api->free_bytes(device);
+    if (bytes > 0 && free == 0) continue;  // the host's, which it gives page by page
+    const std::int64_t room =
+        free > 0 ? free / 10 * 9 : kHostKvBytes / layout.kv_heads * part.layout.kv_heads;
+    pages = std::min(pages, room / part.layout.page_bytes());
+  }
   if (pages < 2) {
     return resource_exhausted("keys and values: not even one page of " +
                               std::to_string(layout.page_bytes() >> 10) +
                               " KiB fits. Remedy: a smaller model, or --kv-dtype bf16");
   }
-  OUTRIDER_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::make(*api, MemoryKind::kDevice,
-                                                                    pages * layout.page_bytes()));
-  return std::shared_ptr<DeviceKvMemory>(new DeviceKvMemory(
-      std::move(api), std::move(memory), layout, static_cast<std::int32_t>(pages)));
+  for (int device = 0; device < split.devices(); ++device) {
+    Part& part = parts[static_cast<std::size_t>(device)];
+    if (part.layout.kv_heads == 0) continue;
+    OUTRIDER_ASSIGN_OR_RETURN(
+        part.memory,
+        DeviceMemory::make(*api, MemoryKind::kDevice, pages * part.layout.page_bytes(), device));
+  }
+  return std::shared_ptr<DeviceKvMemory>(
+      new DeviceKvMemory(std::move(api), std::move(parts), static_cast<std::int32_t>(pages)));
 }
 
-DeviceKvMemory::DeviceKvMemory(std::shared_ptr<DeviceApi> api, DeviceMemory memory,
-                               const KvLayout& layout, std::int32_t pages)
-    : api_(std::move(api)),
-      memory_(std::move(memory)),
-      layout_(layout),
-      stream_(api_->new_stream()),
-      pages_(pages),
-      free_{{1, pages - 1}} {}
-
-KvPlanes DeviceKvMemory::planes(std::int64_t layer) const {
-  const std::int64_t head = layout_.head_elements() * layout_.element_bytes();
-  return {memory_.data() + layout_.key_heads(layer) * head,
-          memory_.data() + layout_.value_heads(layer) * head, layout_.is_bf16,
-          layout_.page_stride()};
+KvPlanes DeviceKvMemory::planes(int device, std::int64_t layer) const {
+  const Part& part = parts_[static_cast<std::size_t>(device)];
+  const std::int64_t head = part.layout.head_elements() * part.layout.element_bytes();
+  return {part.memory.data() + part.layout.key_heads(layer) * head,
+          part.memory.data() + part.layout.value_heads(layer) * head, part.layout.is_bf16,
+          part.layout.page_stride()};
 }
 
 Result<std::int32_t> DeviceKvMemory::take(std::int32_t count) {
@@ -67,16 +86,21 @@ void DeviceKvMemory::give_back(std::int32_t first, std::int32_t count) {
   free_.erase(at);
 }
 
-std::byte* DeviceKvMemory::at(KvCell cell) const {
+std::byte* DeviceKvMemory::Part::at(KvCell cell) const {
   const std::int64_t elements =
-      cell / kKvPageSlots * layout_.page_stride() + cell % kKvPageSlots * layout_.head_stride;
-  return memory_.data() + elements * layout_.element_bytes();
+      cell / kKvPageSlots * layout.page_stride() + cell % kKvPageSlots * layout.head_stride;
+  return memory.data() + elements * layout.element_bytes();
 }
 
 void DeviceKvMemory::copy(KvCell from, KvCell to, std::int32_t rows) {
-  api_->copy(at(to), at(from), rows * layout_.head_stride * layout_.element_bytes(),
-             layout_.head_elements() * layout_.element_bytes(),
-             2 * layout_.layers * layout_.kv_heads, stream_);
+  for (const Part& part : parts_) {
+    const KvLayout& layout = part.layout;
+    if (layout.kv_heads == 0) continue;
+    const std::int64_t pitch = layout.head_elements() * layout.element_bytes();
+    api_->copy(part.at(to), pitch, part.at(from), pitch,
+               rows * layout.head_stride * layout.element_bytes(),
+               2 * layout.layers * layout.kv_heads, part.stream);
+  }
 }
 
 }  // namespace outrider::cuda

@@ -1,9 +1,10 @@
-// Keys and values in a device's memory: one allocation, of which each KvPages has a range of pages.
+// Keys and values in devices' memory: one allocation on each, of which each KvPages has a range of
+// pages. A device has its own heads of keys (device_split.h) in all pages.
 //
 //   [pages][layers][keys, values][kv_heads][64 rows][head_stride], as CpuKvPages has them
 //
-// A cell of the memory is (first page of the range) * 64 + the cell in the KvPages. Recorded graphs
-// hold the memory's address, so it never moves.
+// A cell of the memory is (first page of the range) * 64 + the cell in the KvPages, the same on all
+// devices. Recorded graphs hold the memory's addresses, so it never moves.
 //
 // Thread rule: belongs to the thread that runs the model. Errors: RESOURCE_EXHAUSTED when no range
 // is free. SPDX-License-Identifier: Apache-2.0
@@ -12,25 +13,30 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/model/cpu/cpu_kv_pages.h"
 #include "common/model/cuda/device_api.h"
+#include "common/model/cuda/device_split.h"
 #include "common/model/kv_pages.h"
 
 namespace outrider::cuda {
 
 class DeviceKvMemory final {
  public:
-  // pages: at least 2, the spare one included.
+  // layout: of the whole model. bytes: of all devices together, at most nine tenths of what is
+  // free on each, the rest being for scratch memory; 0: that.
   static Result<std::shared_ptr<DeviceKvMemory>> make(std::shared_ptr<DeviceApi> api,
-                                                      const KvLayout& layout, std::int64_t pages);
+                                                      const KvLayout& layout,
+                                                      const DeviceSplit& split, std::int64_t bytes);
 
   // That sequences can have.
   std::int32_t pages() const { return pages_ - 1; }
-  KvPlanes planes(std::int64_t layer) const;
-  // Passes and copies of rows are work of this stream.
-  Stream stream() const { return stream_; }
+  // A device without heads has none.
+  KvPlanes planes(int device, std::int64_t layer) const;
+  // Passes and copies of rows are work of this stream of the device.
+  Stream stream(int device) const { return parts_[static_cast<std::size_t>(device)].stream; }
   // In a page that no sequence gets: for rows that only fill up a pass.
   static constexpr KvCell kSpareCell = 0;
 
@@ -40,14 +46,20 @@ class DeviceKvMemory final {
   void copy(KvCell from, KvCell to, std::int32_t rows);
 
  private:
-  DeviceKvMemory(std::shared_ptr<DeviceApi> api, DeviceMemory memory, const KvLayout& layout,
-                 std::int32_t pages);
-  std::byte* at(KvCell cell) const;
+  // On one device.
+  struct Part {
+    KvLayout layout;
+    Stream stream = nullptr;
+    DeviceMemory memory;
+
+    std::byte* at(KvCell cell) const;
+  };
+
+  DeviceKvMemory(std::shared_ptr<DeviceApi> api, std::vector<Part> parts, std::int32_t pages)
+      : api_(std::move(api)), parts_(std::move(parts)), pages_(pages), free_{{1, pages - 1}} {}
 
   const std::shared_ptr<DeviceApi> api_;  // a sequence may outlive its model
-  const DeviceMemory memory_;
-  const KvLayout layout_;
-  const Stream stream_;
+  const std::vector<Part> parts_;
   const std::int32_t pages_;
   std::map<std::int32_t, std::int32_t> free_;  // ranges: their first pages and lengths
 };

@@ -1,9 +1,11 @@
-// One pass of a decoder-only transformer on the cuda backend's kernels: the stages of the cpu
-// backend's pass (common/model/cpu/cpu_pass.h), with its bits.
+// One pass of a decoder-only transformer on the cuda backend's kernels, on one device or several:
+// each does its part (device_part.h), and the columns of rows that all need whole are exchanged.
 //
-// A pass is two uploads, one launch of a graph and one wait. The graph holds all kernels of all
-// layers, and the copies of the logits and of what a tap wants, which a second stream carries
-// beside later layers. Passes of one shape share a graph; it is recorded at the first of them.
+// A pass is two uploads, one launch of a graph and one wait; each further device has three uploads.
+// The graph holds all kernels of all layers, the exchanges, and the copies of the logits and of
+// what a tap wants, which a second stream carries beside later layers. Passes of one shape share a
+// graph; it is recorded at the first of them. Tokens are chosen on the first device. If
+// a row wants its logits, those of all rows come to the host.
 //
 // Thread rule: one thread. Ownership: everything passed in outlives this.
 // SPDX-License-Identifier: Apache-2.0
@@ -20,6 +22,7 @@
 #include "common/base/thread_pool.h"
 #include "common/model/cuda/device_api.h"
 #include "common/model/cuda/device_kv.h"
+#include "common/model/cuda/device_part.h"
 #include "common/model/cuda/device_weights.h"
 #include "common/model/cuda/pass_input.h"
 #include "common/model/model.h"
@@ -28,9 +31,6 @@ namespace outrider::cuda {
 
 class DevicePass final {
  public:
-  // Most rows computed together. Bounds the scratch memory and changes no bit.
-  static constexpr std::int64_t kMaxRows = 512;
-
   // max_positions: of a row's path. Errors: RESOURCE_EXHAUSTED if scratch memory does not fit.
   static Result<std::unique_ptr<DevicePass>> make(DeviceApi& api, const DeviceWeights& weights,
                                                   const DeviceKvMemory& kv, ThreadPool& threads,
@@ -38,9 +38,12 @@ class DevicePass final {
 
   // rows: checked, in as many parts as max_rows() wants; first: index of
   // their first among the pass's rows that want logits. logits: [rows that want them, head_size].
+  // Fills out.chosen, unless it is empty; logits of rows whose token is chosen are not written.
   // Errors: CANCELLED if the pass was abandoned; those of the device.
   Status run(std::span<const Row> rows, std::size_t first, PassOutput& out, float* logits);
 
+  // Whether run() chooses tokens of rows that ask for it.
+  bool can_choose() const { return input_.can_choose(); }
   // Most rows of a part of a pass whose longest row sees so many positions.
   std::int64_t max_rows(Position positions) const;
 
@@ -55,47 +58,39 @@ class DevicePass final {
     Graph graph = nullptr;
     std::uint64_t last_pass = 0;
   };
-  // The residual stream before a layer, for a tap.
+  // The residual stream before a layer, for a tap, on the first device.
   struct Shown {
     DeviceMemory device, host;  // [rows that want logits, hidden_stride]
     Event copied = nullptr, fork = nullptr;
   };
-  // Rows between two stages: f32, quantised, or both, as the next matrices take them.
-  struct Activations {
-    float* values = nullptr;  // [kMaxRows, stride]
-    std::byte* quantized = nullptr;
-    std::int64_t stride = 0;
-  };
 
-  DevicePass(DeviceApi& api, const DeviceWeights& weights, const DeviceKvMemory& kv,
-             ThreadPool& threads, PassInput input);
-  Status allocate(Position max_positions);
+  DevicePass(DeviceApi& api, const DeviceWeights& weights, ThreadPool& threads, PassInput input);
+  Status add_parts(const DeviceWeights& weights, const DeviceKvMemory& kv, Position max_positions);
+  Stream main() const { return parts_.front().stream(); }
+  void upload();
   Result<Graph> find_graph(const GraphKey& key);
   Result<Graph> record(const GraphKey& key);
   Status add_shown(std::int32_t layer);
   void record_shown(const GraphKey& key, std::int32_t layer);
-  void record_layer(const PassShape& shape, const DeviceLayer& layer, std::int64_t index);
-  void record_attention(const PassShape& shape, const DeviceLayer& layer, std::int64_t index);
-  void record_head(const PassShape& shape);
-  void multiply_all(std::span<const Product> products, const Activations& x, std::int64_t rows);
+  void record_layer(const PassShape& shape, std::size_t layer);
+  template <class ColumnsOf>
+  void exchange(std::int64_t rows, const ColumnsOf& columns_of);
+  void join_main();
+  void record_results(const PassShape& shape);
   Status show(const GraphKey& key, std::span<const Row> rows, std::size_t first, PassOutput& out);
+  Status take_results(std::span<const Row> rows, std::size_t first, PassOutput& out, float* logits);
 
   // Constant after construction.
   DeviceApi& api_;
-  const DeviceWeights& weights_;
   const ModelConfig& config_;
-  const DeviceKvMemory& kv_;
   ThreadPool& threads_;
   PassInput input_;
-  const Stream main_, side_;
+  const Stream side_;
   const Event done_, joined_;
-  const std::int64_t hidden_stride_, head_stride_;
-  std::int64_t scratch_floats_ = 0;  // of attention
-  DeviceMemory memory_;              // what the pointers below point into
-  Activations normed_, attended_, gate_;
-  float *queries_ = nullptr, *keys_ = nullptr, *values_ = nullptr, *rotated_ = nullptr;
-  float *up_ = nullptr, *scratch_ = nullptr, *logits_ = nullptr;
-  DeviceMemory host_logits_;  // [kMaxRows, head_size]
+  const std::int64_t hidden_stride_;
+  std::vector<DevicePart> parts_;    // by device; the first one's stream is the pass's
+  DeviceMemory found_, host_found_;  // [kMaxRows] FoundChoices
+  DeviceMemory host_logits_;         // [kMaxRows, head_size]
 
   std::map<GraphKey, KeptGraph> graphs_;
   std::map<std::int32_t, Shown> shown_;  // by layer

@@ -1,7 +1,8 @@
-// A model's weights in a device's memory. Quantised matrices are the CPU's panels as they are;
-// others are lane panels (lane_panels.h). Their numbers are those of the cpu backend.
+// A model's weights in devices' memory: of each matrix a device has its outputs (device_split.h).
+// Quantised matrices are the CPU's panels as they are; others are lane panels (lane_panels.h).
+// Their numbers are those of the cpu backend.
 //
-// Thread rule: immutable once made. Ownership: the device outlives them.
+// Thread rule: immutable once made. Ownership: the devices outlive them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +16,12 @@
 #include "common/model/cpu/compute_type.h"
 #include "common/model/cpu/cpu_weights.h"
 #include "common/model/cuda/device_api.h"
+#include "common/model/cuda/device_split.h"
 
 namespace outrider::cuda {
 
 struct DeviceLinear {
-  WeightMatrix matrix;          // data on the device
+  WeightMatrix matrix;          // the device's outputs, data on it; it may have none
   const float* bias = nullptr;  // [outputs] or null
 };
 
@@ -33,10 +35,17 @@ struct DeviceLayer {
   std::int64_t window = 0;  // positions seen; 0: all
 };
 
+// What one device has.
+struct WeightsOnDevice {
+  std::vector<DeviceLayer> layers;
+  const float* final_norm = nullptr;
+  DeviceLinear head;
+};
+
 class DeviceWeights final {
  public:
   // Converts with the pool and uploads a layer at a time, so that the host never holds all
-  // converted weights. Errors: those of CpuWeightsLoader; RESOURCE_EXHAUSTED if the device has not
+  // converted weights. Errors: those of CpuWeightsLoader; RESOURCE_EXHAUSTED if a device has not
   // enough memory.
   static Result<DeviceWeights> load(DeviceApi& api, std::shared_ptr<const ModelFiles> files,
                                     ComputeType type, ThreadPool& pool,
@@ -45,17 +54,15 @@ class DeviceWeights final {
   // What the loader found: files, embedding, and the names of the arithmetic. Its matrices are not
   // there.
   const CpuWeights& about() const { return about_; }
-  const std::vector<DeviceLayer>& layers() const { return layers_; }
-  const float* final_norm() const { return final_norm_; }
-  const DeviceLinear& head() const { return head_; }
+  const WeightsOnDevice& on_device(int device) const {
+    return devices_[static_cast<std::size_t>(device)];
+  }
 
  private:
   class Uploader;
 
   CpuWeights about_;
-  std::vector<DeviceLayer> layers_;
-  const float* final_norm_ = nullptr;
-  DeviceLinear head_;
+  std::vector<WeightsOnDevice> devices_;
   std::vector<DeviceMemory> memory_;
 };
 

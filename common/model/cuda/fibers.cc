@@ -272,7 +272,7 @@ unsigned Runner::choose() {
 }
 
 void Runner::run_block(unsigned threads, std::size_t shared_bytes) {
-  const auto fill = static_cast<int>(next_random(random_) | 0x80);
+  const auto fill = static_cast<int>(next_random(random_) | 0x40);  // large, of either sign
   std::memset(shared_, fill, shared_bytes + kGuardBytes);
   runs_far_ = next_random(random_) % 2 == 0;
   warps_.assign(threads / kWarp, {});

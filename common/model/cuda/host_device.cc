@@ -18,12 +18,15 @@ namespace outrider::cuda {
 namespace {
 
 constexpr int kPoison = 0xc5;
+constexpr std::size_t kAddresses = std::size_t{1} << 36;  // of a device's memory
+constexpr int kEveryDevice = -1;
 
 // Work, and what has to be done before it.
 struct Operation;
 using Work = std::shared_ptr<Operation>;
 struct Operation {
   std::function<void()> run;
+  int device = kEveryDevice;  // whose memory it sees
   std::vector<Work> after;
   bool is_done = false;
 
@@ -33,6 +36,9 @@ struct Operation {
 };
 
 struct HostEvent {
+  explicit HostEvent(int device) : device(device) {}
+
+  const int device;
   Work recorded;   // null: nothing is before it
   Work signalled;  // what synchronize() waits for
 };
@@ -45,10 +51,11 @@ struct HostGraph {
 class HostDevice;
 
 struct HostStream final : public fibers::WorkQueue {
-  explicit HostStream(HostDevice& device) : device(device) {}
+  HostStream(HostDevice& api, int device) : api(api), device(device) {}
   void put(std::function<void()> kernel) override;
 
-  HostDevice& device;
+  HostDevice& api;
+  const int device;
   Work last;
   std::vector<Work> waits;  // of the next work, besides `last`
 };
@@ -60,30 +67,51 @@ HostEvent& event_of(Event event) {
   return *static_cast<HostEvent*>(event);
 }
 
+// Addresses of one device's memory, which can be read and written while it is open.
+struct Arena {
+  std::byte* begin = nullptr;
+  std::size_t end = 0;  // of what was given
+  std::int64_t used = 0;
+  bool is_open = true;
+};
+
 class HostDevice final : public DeviceApi {
  public:
-  explicit HostDevice(const HostDeviceOptions& options) : options_(options), random_(options.seed) {
+  explicit HostDevice(const HostDeviceOptions& options)
+      : options_(options),
+        arenas_(static_cast<std::size_t>(options.devices)),
+        random_(options.seed) {
     fibers::set_seed(options.seed);
+    for (Arena& arena : arenas_) {
+      void* const memory =
+          mmap(nullptr, kAddresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (memory == MAP_FAILED) throw std::bad_alloc();
+      arena.begin = static_cast<std::byte*>(memory);
+    }
   }
   ~HostDevice() override {
-    for (const auto& [memory, piece] : memory_) munmap(memory, piece.bytes);
+    for (const auto& [memory, piece] : memory_) {
+      if (piece.kind == MemoryKind::kHost) munmap(memory, piece.bytes);
+    }
+    for (const Arena& arena : arenas_) munmap(arena.begin, kAddresses);
   }
 
   const DeviceFacts& facts() const override { return facts_; }
+  int devices() const override { return options_.devices; }
   const DeviceCounts& counts() const override { return counts_; }
 
-  Result<std::byte*> allocate(MemoryKind kind, std::int64_t bytes) override;
-  std::int64_t free_bytes() const override {
-    return options_.limit > 0 ? options_.limit - used_ : 0;
+  Result<std::byte*> allocate(MemoryKind kind, std::int64_t bytes, int device) override;
+  std::int64_t free_bytes(int device) const override {
+    return options_.limit > 0 ? options_.limit - arena(device).used : 0;
   }
   void free(MemoryKind kind, std::byte* memory) override;
 
-  Stream new_stream() override {
-    streams_.push_back(std::make_unique<HostStream>(*this));
+  Stream new_stream(int device) override {
+    streams_.push_back(std::make_unique<HostStream>(*this, device));
     return static_cast<fibers::WorkQueue*>(streams_.back().get());
   }
-  Event new_event() override {
-    events_.push_back(std::make_unique<HostEvent>());
+  Event new_event(int device) override {
+    events_.push_back(std::make_unique<HostEvent>(device));
     return events_.back().get();
   }
 
@@ -95,11 +123,11 @@ class HostDevice final : public DeviceApi {
     ++counts_.downloads;
     put_copy(to, from, bytes, stream);
   }
-  void copy(std::byte* to, const std::byte* from, std::int64_t bytes, std::int64_t pitch,
-            std::int64_t count, Stream stream) override {
+  void copy(std::byte* to, std::int64_t to_pitch, const std::byte* from, std::int64_t from_pitch,
+            std::int64_t bytes, std::int64_t count, Stream stream) override {
     add(stream_of(stream), [=] {
       for (std::int64_t i = 0; i < count; ++i) {
-        std::memcpy(to + i * pitch, from + i * pitch, static_cast<std::size_t>(bytes));
+        std::memcpy(to + i * to_pitch, from + i * from_pitch, static_cast<std::size_t>(bytes));
       }
     });
   }
@@ -108,7 +136,10 @@ class HostDevice final : public DeviceApi {
   }
 
   void record(Event event, Stream stream) override {
-    event_of(event).recorded = stream_of(stream).last;
+    check_device(event, stream);
+    HostStream& from = stream_of(stream);
+    if (!from.waits.empty()) add(from, [] {});  // what the stream waits for comes before it too
+    event_of(event).recorded = from.last;
   }
   void wait(Stream stream, Event event) override {
     const Work& before = event_of(event).recorded;
@@ -126,19 +157,30 @@ class HostDevice final : public DeviceApi {
 
   void put_kernel(HostStream& stream, std::function<void()> kernel) {
     ++(graph_ != nullptr ? counts_.graph_kernels : counts_.launches);
-    add(stream, std::move(kernel));
+    add(stream, std::move(kernel), stream.device);
   }
 
  private:
   struct Piece {
     std::size_t bytes;
     MemoryKind kind;
+    int device;
   };
+
+  const Arena& arena(int device) const { return arenas_.at(static_cast<std::size_t>(device)); }
+  Arena& arena(int device) { return arenas_.at(static_cast<std::size_t>(device)); }
+  // One device's memory, or that of all, can be touched from now on.
+  void open(int device);
+  std::byte* take(Arena& from, std::int64_t bytes);
+  static void check_device(Event event, Stream stream) {
+    if (event_of(event).device == stream_of(stream).device) return;
+    throw std::logic_error("an event of one device stands for work of another");
+  }
 
   void put_copy(void* to, const void* from, std::int64_t bytes, Stream stream) {
     add(stream_of(stream), [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
   }
-  Work add(HostStream& stream, std::function<void()> run);
+  Work add(HostStream& stream, std::function<void()> run, int device = kEveryDevice);
   std::uint64_t next_random();
   bool is_random() const { return options_.seed != 0; }
   void run_some();
@@ -148,8 +190,8 @@ class HostDevice final : public DeviceApi {
   const HostDeviceOptions options_;
   const DeviceFacts facts_{"the CPU, by fibers", "host-cuda"};
   DeviceCounts counts_;
+  std::vector<Arena> arenas_;  // by device
   std::map<std::byte*, Piece> memory_;
-  std::int64_t used_ = 0;  // of kDevice
   std::vector<std::unique_ptr<HostStream>> streams_;
   std::vector<std::unique_ptr<HostEvent>> events_;
   std::vector<std::unique_ptr<HostGraph>> graphs_;
@@ -160,26 +202,52 @@ class HostDevice final : public DeviceApi {
 };
 
 void HostStream::put(std::function<void()> kernel) {
-  device.put_kernel(*this, std::move(kernel));
+  api.put_kernel(*this, std::move(kernel));
 }
 
-Result<std::byte*> HostDevice::allocate(MemoryKind kind, std::int64_t bytes) {
-  ++counts_.allocations;
-  const bool is_device = kind == MemoryKind::kDevice;
-  const bool fits = !is_device || options_.limit == 0 || bytes <= options_.limit - used_;
-  void* const memory = fits ? mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                            : MAP_FAILED;
-  if (memory == MAP_FAILED) {
-    return resource_exhausted(
-        "device host-cuda: " + std::to_string(bytes) + " bytes are needed and " +
-        (options_.limit > 0 ? std::to_string(options_.limit - used_) : std::string("fewer")) +
-        " are free. Remedy: a smaller model or context");
+void HostDevice::open(int device) {
+  if (options_.devices == 1) return;
+  for (int i = 0; i < options_.devices; ++i) {
+    Arena& each = arena(i);
+    const bool is_open = device == kEveryDevice || device == i;
+    if (each.is_open == is_open) continue;
+    each.is_open = is_open;
+    mprotect(each.begin, each.end, is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
   }
-  auto* const data = static_cast<std::byte*>(memory);
+}
+
+// Null: there is not so much.
+std::byte* HostDevice::take(Arena& from, std::int64_t bytes) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage;
+  const bool fits = options_.limit == 0 || bytes <= options_.limit - from.used;
+  std::byte* const data = from.begin + from.end;
+  if (!fits || size > kAddresses - from.end) return nullptr;
+  open(kEveryDevice);
+  if (mprotect(data, size, PROT_READ | PROT_WRITE) != 0) return nullptr;
+  from.end += size;
+  from.used += bytes;
+  return data;
+}
+
+Result<std::byte*> HostDevice::allocate(MemoryKind kind, std::int64_t bytes, int device) {
+  ++counts_.allocations;
+  std::byte* data = nullptr;
+  if (kind == MemoryKind::kDevice) {
+    data = take(arena(device), bytes);
+  } else {
+    void* const memory = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    data = memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+  }
+  if (data == nullptr) {
+    const std::string free = options_.limit > 0 ? std::to_string(free_bytes(device)) : "fewer";
+    return resource_exhausted("device host-cuda: " + std::to_string(bytes) +
+                              " bytes are needed and " + free +
+                              " are free. Remedy: a smaller model or context");
+  }
   if (options_.poisons) std::memset(data, kPoison, static_cast<std::size_t>(bytes));
-  memory_[data] = {static_cast<std::size_t>(bytes), kind};
-  if (is_device) used_ += bytes;
+  memory_[data] = {static_cast<std::size_t>(bytes), kind, device};
   return data;
 }
 
@@ -188,9 +256,14 @@ void HostDevice::free(MemoryKind kind, std::byte* memory) {
   if (found == memory_.end() || found->second.kind != kind) {
     throw std::logic_error("memory is freed that was not allocated");
   }
-  if (kind == MemoryKind::kDevice) used_ -= static_cast<std::int64_t>(found->second.bytes);
-  munmap(memory, found->second.bytes);
+  const Piece piece = found->second;
   memory_.erase(found);
+  if (kind == MemoryKind::kHost) {
+    munmap(memory, piece.bytes);
+    return;
+  }
+  arena(piece.device).used -= static_cast<std::int64_t>(piece.bytes);
+  madvise(memory, piece.bytes, MADV_DONTNEED);  // its addresses are not given again
 }
 
 std::uint64_t HostDevice::next_random() {
@@ -201,9 +274,10 @@ std::uint64_t HostDevice::next_random() {
   return x ^ (x >> 31);
 }
 
-Work HostDevice::add(HostStream& stream, std::function<void()> run) {
+Work HostDevice::add(HostStream& stream, std::function<void()> run, int device) {
   auto work = std::make_shared<Operation>();
   work->run = std::move(run);
+  work->device = device;
   work->after = std::move(stream.waits);
   stream.waits.clear();
   if (stream.last != nullptr) work->after.push_back(stream.last);
@@ -229,12 +303,14 @@ void HostDevice::run_one() {
   while (!pending_[at]->is_ready()) at = (at + 1) % pending_.size();
   const Work work = pending_[at];
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(at));
+  open(work->device);
   work->run();
   work->is_done = true;
   work->after.clear();  // else all that ever ran would stay
 }
 
 void HostDevice::signal(Event event, Stream stream) {
+  check_device(event, stream);
   const Work mark = add(stream_of(stream), [] {});
   if (graph_ != nullptr) {
     graph_->signals.emplace_back(&event_of(event), mark);
@@ -293,6 +369,7 @@ void HostDevice::launch(Graph graph, Stream stream) {
   for (const Work& work : recorded.work) {
     auto copy = std::make_shared<Operation>();
     copy->run = work->run;
+    copy->device = work->device;
     for (const Work& before : work->after) copy->after.push_back(made.at(before.get()));
     if (copy->after.empty()) copy->after.push_back(begin);
     made[work.get()] = copy;

@@ -1,5 +1,5 @@
 // The kernels of the cuda backend: what the CPU's kernels compute, with the same bits, on memory of
-// a GPU. Each call puts one kernel into a stream and returns.
+// a GPU. Each call puts one kernel, or a few, into a stream and returns.
 //
 // Compiled by nvcc they run on a GPU; compiled by the host's compiler they run by fibers on memory
 // of the host, which is how their bits are tested (fibers.h). Sums keep the orders of the CPU's
@@ -46,13 +46,15 @@ void multiply_quantized(const Product* products, int count, const MatmulInput& x
                         const ProductChoice& choice, Stream stream);
 void multiply_lanes(const Product* products, int count, const MatmulInput& x, Stream stream);
 
-// Rows [rows, stride]; a row has `count` elements and zeros behind them.
+// Rows [rows, stride]; a row has `count` elements and zeros behind them. `values` may begin at a
+// column of wider rows, a multiple of 32, and quantised rows at that column's group.
 struct RowsOf {
   float* values = nullptr;
   std::int64_t rows = 0;
   std::int64_t count = 0;
   std::int64_t stride = 0;
   const std::int32_t* from = nullptr;  // [rows]: where row i is; null: at i. Read by norms only
+  std::int64_t whole = 0;              // elements of the wider rows; 0: these are whole
 };
 
 // y = rms_norm(x, weight), zero beyond count, and its quantised rows; either may be null. y is not
@@ -60,7 +62,7 @@ struct RowsOf {
 void norm_and_quantize(const RowsOf& x, const float* weight, float epsilon, float* y,
                        std::byte* quantized, Stream stream);
 
-// gate = silu(gate) * up, [rows, stride], and its quantised rows, which may be null.
+// gate = silu(gate) * up, and its quantised rows, which may be null.
 void silu_and_quantize(const RowsOf& gate, const float* up, std::byte* quantized, Stream stream);
 
 // Rows of an embedding [vocabulary, hidden] of f32, bf16 or f16, widened. tokens: [x.rows].
@@ -136,9 +138,41 @@ struct Attention {
 };
 // Fills the partial results.
 void attend(const Attention& attention, Stream stream);
-// out [rows, stride]: heads of head_dim side by side, zero behind them; and its quantised rows.
-// Either may be null.
-void combine_parts(const Attention& attention, float* out, std::int64_t stride,
-                   std::byte* quantized, Stream stream);
+// out: heads of head_dim side by side; and its quantised rows. Values of either may be null.
+void combine_parts(const Attention& attention, const RowsOf& out, std::byte* quantized,
+                   Stream stream);
+
+// How the token behind a row is chosen (common/sampling/sampling.h).
+struct RowChoice {
+  std::uint64_t seed = 0;
+  std::int64_t position = 0;  // of the token
+  float temperature = 0;
+  float top_p = 1;
+  float min_p = 0;
+  std::int32_t top_k = 0;
+  std::int32_t is_wanted = 0;  // 0: no token is
+  std::int32_t unused = 0;
+};
+
+// What is found of a row; all zero before. largest and best are keys of a value and a token
+// (common/sampling/select.h), 0: none. The others end what filters leave, 0: they leave all.
+struct FoundChoice {
+  std::uint64_t largest = 0;
+  std::uint64_t end_by_logit = 0;
+  std::uint64_t end_by_score = 0;
+  std::uint64_t best = 0;
+};
+
+struct TokenChoices {
+  const float* logits = nullptr;  // [rows, stride]
+  std::int64_t stride = 0;
+  const RowChoice* rows = nullptr;
+  FoundChoice* found = nullptr;  // [rows]
+  std::int32_t tokens = 0;       // of the vocabulary, at most kMaxChoiceTokens
+};
+inline constexpr std::int64_t kMaxChoiceTokens = std::int64_t{1} << 22;
+
+// Fills found[].best. has_filters: some row has top_k or top_p.
+void choose_tokens(const TokenChoices& choices, std::int64_t rows, bool has_filters, Stream stream);
 
 }  // namespace outrider::cuda

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/model/cpu/rotation.h"
+#include "common/sampling/text_options.h"
 
 namespace outrider::cuda {
 namespace {
@@ -45,9 +46,16 @@ Result<PassInput> PassInput::make(DeviceApi& api, const ModelConfig& config,
                                   std::int64_t max_rows) {
   PassInput input(api, config, embedding, std::move(windows), max_rows);
   const std::int64_t bundles = max_rows * ((input.shared_ + kMaxBundle - 1) / kMaxBundle);
-  const std::int64_t bytes = input.layout({max_rows, max_rows, bundles, 1}).end;
-  OUTRIDER_ASSIGN_OR_RETURN(input.host_, DeviceMemory::make(api, MemoryKind::kHost, bytes));
-  OUTRIDER_ASSIGN_OR_RETURN(input.device_, DeviceMemory::make(api, MemoryKind::kDevice, bytes));
+  const PassShape largest{max_rows, max_rows, bundles, 1};
+  const std::int64_t bytes = input.layout(largest).end;
+  const std::int64_t others = (api.devices() - 1) * input.seen_bytes(largest);
+  OUTRIDER_ASSIGN_OR_RETURN(input.host_,
+                            DeviceMemory::make(api, MemoryKind::kHost, bytes + others));
+  for (int device = 0; device < api.devices(); ++device) {
+    OUTRIDER_ASSIGN_OR_RETURN(DeviceMemory memory,
+                              DeviceMemory::make(api, MemoryKind::kDevice, bytes, device));
+    input.devices_.push_back(std::move(memory));
+  }
   OUTRIDER_RETURN_IF_ERROR(input.grow_lists());
   return input;
 }
@@ -58,38 +66,42 @@ PassInput::Layout PassInput::layout(const PassShape& shape) const {
   to.sin = to.cos + aligned(shape.rows * half_ * 4);
   to.slots = to.sin + aligned(shape.rows * half_ * 4);
   to.wanted = to.slots + aligned(shape.rows * 4);
-  to.bundles = to.wanted + aligned(shape.wanted * 4);
+  to.choices = to.wanted + aligned(shape.wanted * 4);
+  to.bundles = to.choices + aligned(shape.wanted * static_cast<std::int64_t>(sizeof(RowChoice)));
   to.seen = to.bundles + aligned(shape.bundles * static_cast<std::int64_t>(sizeof(Bundle)));
-  to.end = to.seen + std::ssize(windows_) * shape.rows * static_cast<std::int64_t>(sizeof(SeenRow));
+  to.end = to.seen + seen_bytes(shape);
   return to;
 }
 
-const float* PassInput::cos(const PassShape& shape) const {
-  return reinterpret_cast<const float*>(at(layout(shape).cos));
+std::int64_t PassInput::seen_bytes(const PassShape& shape) const {
+  return std::ssize(windows_) * shape.rows * static_cast<std::int64_t>(sizeof(SeenRow));
 }
-const float* PassInput::sin(const PassShape& shape) const {
-  return reinterpret_cast<const float*>(at(layout(shape).sin));
+
+DeviceInput PassInput::on_device(int device, const PassShape& shape) const {
+  const Layout from = layout(shape);
+  std::byte* const data = devices_[size(device)].data();
+  return {.hidden = reinterpret_cast<float*>(data),
+          .cos = reinterpret_cast<const float*>(data + from.cos),
+          .sin = reinterpret_cast<const float*>(data + from.sin),
+          .slots = reinterpret_cast<const std::int32_t*>(data + from.slots),
+          .wanted = reinterpret_cast<const std::int32_t*>(data + from.wanted),
+          .choices = reinterpret_cast<const RowChoice*>(data + from.choices),
+          .bundles = reinterpret_cast<const Bundle*>(data + from.bundles),
+          .seen = reinterpret_cast<const SeenRow*>(data + from.seen)};
 }
-const std::int32_t* PassInput::slots(const PassShape& shape) const {
-  return reinterpret_cast<const std::int32_t*>(at(layout(shape).slots));
-}
-const std::int32_t* PassInput::wanted(const PassShape& shape) const {
-  return reinterpret_cast<const std::int32_t*>(at(layout(shape).wanted));
-}
-const Bundle* PassInput::bundles(const PassShape& shape) const {
-  return reinterpret_cast<const Bundle*>(at(layout(shape).bundles));
-}
-const SeenRow* PassInput::seen(const PassShape& shape, std::int64_t window) const {
-  const auto index = std::find(windows_.begin(), windows_.end(), window) - windows_.begin();
-  return reinterpret_cast<const SeenRow*>(at(layout(shape).seen)) + index * shape.rows;
+
+std::int64_t PassInput::window_index(std::int64_t window) const {
+  return std::find(windows_.begin(), windows_.end(), window) - windows_.begin();
 }
 
 Result<PassShape> PassInput::prepare(std::span<const Row> rows) {
   paths_.clear();
   slots_.clear();
   wanted_.clear();
+  choices_.clear();
   lists_.clear();
   bundles_.clear();
+  shape_ = {};
   for (std::size_t begin = 0; begin < rows.size();) {
     std::size_t end = begin + 1;
     while (end < rows.size() && rows[end].cache == rows[begin].cache) ++end;
@@ -97,12 +109,15 @@ Result<PassShape> PassInput::prepare(std::span<const Row> rows) {
     begin = end;
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (rows[r].wants_logits) wanted_.push_back(static_cast<std::int32_t>(r));
+    if (!rows[r].wants_logits) continue;
+    wanted_.push_back(static_cast<std::int32_t>(r));
+    add_choice(rows[r]);
   }
   shape_.rows = fill_up(std::ssize(rows), max_rows_);
   fill_up_rows(shape_.rows);
   shape_.wanted = fill_up(std::ssize(wanted_), shape_.rows);
   wanted_.resize(size(shape_.wanted), 0);
+  choices_.resize(size(shape_.wanted));
   const auto last = static_cast<std::int32_t>(shape_.rows - 1);
   const auto most = shape_.rows * ((shared_ + kMaxBundle - 1) / kMaxBundle);
   shape_.bundles = fill_up(std::ssize(bundles_), most);
@@ -167,6 +182,25 @@ void PassInput::add_bundles(std::int64_t first_row, std::int64_t end_row) {
   }
 }
 
+void PassInput::add_choice(const Row& row) {
+  RowChoice& choice = choices_.emplace_back();
+  if (row.choice == nullptr || !can_choose()) {
+    shape_.gives_logits = true;
+    return;
+  }
+  const SamplingParams& params = row.choice->sampling;
+  choice = {.seed = row.choice->seed,
+            .position = row.cache->slots().position(row.slot) + 1,
+            .temperature = params.temperature,
+            .top_p = params.top_p,
+            .min_p = params.min_p,
+            .top_k = params.top_k,
+            .is_wanted = 1};
+  shape_.chooses = true;
+  const bool filters = params.temperature > 0 && (params.top_k > 0 || params.top_p < 1);
+  shape_.filters = shape_.filters || filters;
+}
+
 // Further rows are equal to each other, so it does not matter that they write one slot together.
 void PassInput::fill_up_rows(std::int64_t rows) {
   const std::size_t list = lists_.size();
@@ -195,18 +229,21 @@ void PassInput::write_rows(std::span<const Row> rows) {
   }
   std::copy(slots_.begin(), slots_.end(), on_host<std::int32_t>(to.slots));
   std::copy(wanted_.begin(), wanted_.end(), on_host<std::int32_t>(to.wanted));
+  std::copy(choices_.begin(), choices_.end(), on_host<RowChoice>(to.choices));
   std::copy(bundles_.begin(), bundles_.end(), on_host<Bundle>(to.bundles));
 }
 
 void PassInput::write_seen() {
   auto* to = on_host<SeenRow>(layout(shape_).seen);
-  const auto* lists = device_lists_.as<std::int32_t>();
-  for (const std::int64_t window : windows_) {
-    for (const Path& path : paths_) {
-      const std::int64_t begin = window > 0 ? std::max<std::int64_t>(path.length - window, 0) : 0;
-      const bool is_common = path.num_common == path.length;
-      *to++ = {lists + path.common, is_common ? nullptr : lists + path.own, path.num_common,
-               static_cast<std::int32_t>(begin), path.length};
+  for (const DeviceMemory& on_device : device_lists_) {
+    const auto* lists = on_device.as<std::int32_t>();
+    for (const std::int64_t window : windows_) {
+      for (const Path& path : paths_) {
+        const std::int64_t begin = window > 0 ? std::max<std::int64_t>(path.length - window, 0) : 0;
+        const bool is_common = path.num_common == path.length;
+        *to++ = {lists + path.common, is_common ? nullptr : lists + path.own, path.num_common,
+                 static_cast<std::int32_t>(begin), path.length};
+      }
     }
   }
   std::copy(lists_.begin(), lists_.end(), host_lists_.as<std::int32_t>());
@@ -217,14 +254,27 @@ Status PassInput::grow_lists() {
   const std::int64_t needed = std::ssize(lists_) * 4;
   if (host_lists_.data() != nullptr && needed <= host_lists_.bytes()) return {};
   const std::int64_t bytes = std::max(kListBytes, 2 * needed);
+  std::vector<DeviceMemory> on_devices;  // all or none: after an error passes use the old ones
+  for (int device = 0; device < api_.devices(); ++device) {
+    OUTRIDER_ASSIGN_OR_RETURN(DeviceMemory memory,
+                              DeviceMemory::make(api_, MemoryKind::kDevice, bytes, device));
+    on_devices.push_back(std::move(memory));
+  }
   OUTRIDER_ASSIGN_OR_RETURN(host_lists_, DeviceMemory::make(api_, MemoryKind::kHost, bytes));
-  OUTRIDER_ASSIGN_OR_RETURN(device_lists_, DeviceMemory::make(api_, MemoryKind::kDevice, bytes));
+  device_lists_ = std::move(on_devices);
   return {};
 }
 
-void PassInput::upload(Stream stream) {
-  api_.upload(device_.data(), host_.data(), layout(shape_).end, stream);
-  api_.upload(device_lists_.data(), host_lists_.data(), std::ssize(lists_) * 4, stream);
+// The first device's SeenRows lie behind the other inputs, those of the others behind them.
+void PassInput::upload(int device, Stream stream) {
+  const Layout from = layout(shape_);
+  std::byte* const to = devices_[size(device)].data();
+  const std::int64_t seen = seen_bytes(shape_);
+  api_.upload(to, host_.data(), device == 0 ? from.end : from.seen, stream);
+  if (device > 0)
+    api_.upload(to + from.seen, host_.data() + from.end + (device - 1) * seen, seen, stream);
+  api_.upload(device_lists_[size(device)].data(), host_lists_.data(), std::ssize(lists_) * 4,
+              stream);
 }
 
 }  // namespace outrider::cuda

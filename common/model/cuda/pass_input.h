@@ -1,12 +1,13 @@
-// What a pass sends to the device before its kernels run: embedded tokens, angles, cells, and what
+// What a pass sends to each device before its kernels run: embedded tokens, angles, cells, and what
 // each row sees, of rows of any number of sequences.
 //
 // Passes of one shape have everything at the same places, so that one graph serves them all. Rows
 // and bundles are filled up to round numbers: by rows that look at themselves only, in a spare
 // cell.
 //
-// Memory on the host and on the device:
-//   inputs  [rows] embedded, cosines, sines, slots; [wanted]; [bundles]; [windows][rows] SeenRows
+// Memory on the host and on a device; the host has SeenRows for each device:
+//   inputs  [rows] embedded, cosines, sines, slots; [wanted], how their tokens are chosen;
+//           [bundles]; [windows][rows] SeenRows
 //   lists   the slots that SeenRows name, of one pass
 //
 // Thread rule: one thread. Ownership: everything passed in outlives this.
@@ -28,16 +29,31 @@
 namespace outrider::cuda {
 
 struct PassShape {
-  std::int64_t rows = 0;     // filled up
-  std::int64_t wanted = 0;   // rows whose logits are computed, filled up; may be 0
-  std::int64_t bundles = 0;  // filled up
-  std::int64_t parts = 0;    // of positions, of the longest row; a power of two
+  std::int64_t rows = 0;      // filled up
+  std::int64_t wanted = 0;    // rows whose logits are computed, filled up; may be 0
+  std::int64_t bundles = 0;   // filled up
+  std::int64_t parts = 0;     // of positions, of the longest row; a power of two
+  bool gives_logits = false;  // of some row that wants them
+  bool chooses = false;       // a token of some row
+  bool filters = false;       // by top_k or top_p
 
   friend auto operator<=>(const PassShape&, const PassShape&) = default;
 };
 
 // So many rows are computed for `count`, at most `most`.
 std::int64_t fill_up(std::int64_t count, std::int64_t most);
+
+// Where a pass of one shape finds its inputs on a device.
+struct DeviceInput {
+  float* hidden = nullptr;     // [rows, pad(hidden)]
+  const float* cos = nullptr;  // [rows, head_dim / 2]
+  const float* sin = nullptr;
+  const std::int32_t* slots = nullptr;   // [rows], of the pool
+  const std::int32_t* wanted = nullptr;  // [wanted], rows
+  const RowChoice* choices = nullptr;    // [wanted]
+  const Bundle* bundles = nullptr;
+  const SeenRow* seen = nullptr;  // [windows][rows]
+};
 
 class PassInput final {
  public:
@@ -49,22 +65,22 @@ class PassInput final {
   // Fills the host's memory. rows: checked, at most max_rows; their caches are in DeviceKvPages.
   // Errors: RESOURCE_EXHAUSTED if the lists do not fit the device.
   Result<PassShape> prepare(std::span<const Row> rows);
-  // Puts the upload into the stream; prepare() waits until it is done.
-  void upload(Stream stream);
+  // Puts the uploads to a device into one of its streams; prepare() is not called before they are
+  // done.
+  void upload(int device, Stream stream);
 
-  // Places on the device, of passes of a shape.
-  float* hidden() const { return reinterpret_cast<float*>(at(0)); }  // [rows, pad(hidden)]
-  const float* cos(const PassShape& shape) const;                    // [rows, head_dim / 2]
-  const float* sin(const PassShape& shape) const;
-  const std::int32_t* slots(const PassShape& shape) const;   // [rows], of the pool
-  const std::int32_t* wanted(const PassShape& shape) const;  // [wanted], rows
-  const Bundle* bundles(const PassShape& shape) const;
-  const SeenRow* seen(const PassShape& shape, std::int64_t window) const;  // [rows]
+  // A draft's shortlist has its logits at other places than its tokens.
+  bool can_choose() const {
+    return config_.head_tokens.empty() && config_.vocab_size <= kMaxChoiceTokens;
+  }
+  DeviceInput on_device(int device, const PassShape& shape) const;
+  // Of a layer's window, among DeviceInput::seen.
+  std::int64_t window_index(std::int64_t window) const;
 
  private:
   // Offsets in bytes.
   struct Layout {
-    std::int64_t cos, sin, slots, wanted, bundles, seen, end;
+    std::int64_t cos, sin, slots, wanted, choices, bundles, seen, end;
   };
   // A row's path: its first positions are in its sequence's list, the others in one of its own.
   struct Path {
@@ -77,7 +93,7 @@ class PassInput final {
   PassInput(DeviceApi& api, const ModelConfig& config, const TensorView& embedding,
             std::vector<std::int64_t> windows, std::int64_t max_rows);
   Layout layout(const PassShape& shape) const;
-  std::byte* at(std::int64_t offset) const { return device_.data() + offset; }
+  std::int64_t seen_bytes(const PassShape& shape) const;
   template <class T>
   T* on_host(std::int64_t offset) const {
     return reinterpret_cast<T*>(host_.data() + offset);
@@ -86,6 +102,7 @@ class PassInput final {
   void add_sequence(std::span<const Row> rows);
   void add_path(const Row& row);
   void add_bundles(std::int64_t first_row, std::int64_t end_row);
+  void add_choice(const Row& row);
   void fill_up_rows(std::int64_t rows);
   void write_rows(std::span<const Row> rows);
   void write_seen();
@@ -99,13 +116,14 @@ class PassInput final {
   const std::int64_t hidden_stride_, half_, shared_;
   const std::vector<float> frequencies_;
 
-  DeviceMemory host_, device_;
-  DeviceMemory host_lists_, device_lists_;
+  DeviceMemory host_, host_lists_;
+  std::vector<DeviceMemory> devices_, device_lists_;  // by device
 
   // Of the last prepare().
   PassShape shape_;
   std::vector<Path> paths_;  // by row
   std::vector<std::int32_t> slots_, wanted_, lists_;
+  std::vector<RowChoice> choices_;
   std::vector<Bundle> bundles_;
   // Of the sequence that is added.
   std::vector<KvCell> chain_, path_;  // cells of the memory

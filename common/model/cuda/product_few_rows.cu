@@ -15,6 +15,7 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kHalfThreads = kWarps * kWarpLanes;  // that sum, or that run chains
 constexpr int kThreads = 2 * kHalfThreads;
+static_assert(kWarps == kBlockGroups);  // a round is whole blocks of a panel
 constexpr int kMinStages = 4, kMaxStages = 10;
 
 struct FewBatch {
@@ -27,12 +28,16 @@ template <class F, int kRowTiles, int kDepth>
 struct FewRows {
   static constexpr int kRows = 8 * kRowTiles;
   static constexpr int kRound = kWarps * kDepth;  // groups
-  static constexpr int kWeightBytes = kRound * F::kPieces * 512;
-  static constexpr int kScalePieces = F::kScaleBytes;  // of 16 bytes, of a panel's row of scales
-  static constexpr int kScaleBytes = kRound * F::kScales * 2 * kScalePieces * 16;
-  static constexpr int kMinimumBytes = F::kMinimum ? kRound * 2 * kScalePieces * 16 : 0;
+  static constexpr int kLowBytes = kRound * 2 * F::kLowGroup;
+  static constexpr int kWeightBytes = kLowBytes + kRound * 2 * F::kHighGroup;
+  static constexpr int kScalePieces = F::kScaleRow / 16;
+  static constexpr int kScaleBytes = kRound * F::kScales * 2 * F::kScaleRow;
+  static constexpr int kMinimumBytes = F::kMinimum ? kRound * 2 * F::kScaleRow : 0;
+  static constexpr int kUnitPieces = static_cast<int>(kUnitBytes) / 16;
+  static constexpr int kUnitRow = kDepth * 2 * static_cast<int>(kUnitBytes);  // of all blocks
+  static constexpr int kUnits = kWeightBytes + kScaleBytes + kMinimumBytes;
   static constexpr int kActivationBytes = kRound * kRows * kActivations;
-  static constexpr int kStage = kWeightBytes + kScaleBytes + kMinimumBytes + kActivationBytes;
+  static constexpr int kStage = kUnits + F::kUnitRows * kUnitRow + kActivationBytes;
   static constexpr int kSumStride = kPairOutputs + 4;  // of a row, shares no bank
   static constexpr int kRoundSums = kRound * F::kScales * kRows * kSumStride;  // floats
   static constexpr int kSumBytes = 2 * kRoundSums * 4;
@@ -108,12 +113,22 @@ struct FewRows {
   OUTRIDER_DEVICE void run_sums() const {
     const int lane = thread_index() % kWarpLanes, warp = thread_index() / kWarpLanes;
     // 8 bits: first one panel's piece, then the other's; 4 bits: half of the lanes each.
-    constexpr int kPanelPieces = F::kPanelGroup / 16;
+    constexpr int kPanelPieces = F::kLowGroup / 16;
     const std::int64_t other = second_panel - first_panel;
     const std::byte* from = first_panel + (lane / kPanelPieces == 0 ? 0 : other) +
-                            lane % kPanelPieces * 16 +
-                            static_cast<std::int64_t>(warp) * F::kPanelGroup;
+                            lane % kPanelPieces * 16 + F::values_at(warp);
+    const std::byte* high = panel(lane / 8 % 2) + F::values_at(warp) + F::kLowGroup + lane % 8 * 16;
+    const auto fetch_high = [&](std::byte* to, int left) {
+      OUTRIDER_UNROLLED
+      for (int d = 0; d < kDepth; ++d) {
+        if (d * kWarps + warp >= left || lane >= 2 * F::kHighPieces) continue;
+        copy_async(to + ((d * kWarps + warp) * 2 * F::kHighPieces + lane) * 16,
+                   high + d * F::kBlockBytes);
+      }
+      high += kDepth * F::kBlockBytes;
+    };
     const auto fetch = [&](std::byte* to, int left) {
+      if constexpr (F::kHighGroup > 0) fetch_high(to + kLowBytes, left);
       to += mixed_piece(lane) * 16;
       OUTRIDER_UNROLLED
       for (int d = 0; d < kDepth; ++d) {
@@ -121,10 +136,10 @@ struct FewRows {
         OUTRIDER_UNROLLED
         for (int piece = 0; piece < F::kPieces; ++piece) {
           copy_async(to + ((d * kWarps + warp) * F::kPieces + piece) * 512,
-                     from + d * kWarps * F::kPanelGroup + piece * other);
+                     from + d * F::kBlockBytes + piece * other);
         }
       }
-      from += kRound * F::kPanelGroup;
+      from += kDepth * F::kBlockBytes;
     };
     run_rounds(fetch, [&](int round, const std::byte* stage) {
       OUTRIDER_UNROLLED
@@ -138,7 +153,8 @@ struct FewRows {
 
   // The integer sums of group `at` of a round.
   OUTRIDER_DEVICE void sum_group(int round, const std::byte* stage, int at, int lane) const {
-    const PairWeights weights = load_weights<F>(stage + at * F::kPieces * 512, lane);
+    const PairWeights weights = load_weights<F>(stage + at * 2 * F::kLowGroup,
+                                                stage + kLowBytes + at * 2 * F::kHighGroup, lane);
     const std::byte* x = stage + kStage - kActivationBytes + at * kRows * kActivations;
     float* to = sums(round) + at * F::kScales * kRows * kSumStride + lane % 4 * 2 * kSumStride +
                 lane / 4 * 4;
@@ -163,17 +179,25 @@ struct FewRows {
   OUTRIDER_DEVICE void run_chains() const {
     const int thread = thread_index() - kHalfThreads;
     const int lane = thread % kWarpLanes, warp = thread / kWarpLanes;
-    const auto scales_of = [&](std::int64_t offset, int each) {
+    const auto scales_of = [&](std::int64_t first, int each) {
       return [=, this](int i) {
         const int row = i / (2 * kScalePieces), at = i % (2 * kScalePieces);
         return CopyPlace{
-            panel(at / kScalePieces) + offset + row * kScalePieces * 16 + at % kScalePieces * 16,
+            panel(at / kScalePieces) + F::scales_at(first, row, each) + at % kScalePieces * 16,
             row / each};
       };
     };
     CopyItems<kScaleBytes / 16, kHalfThreads> scales(thread, scales_of(batch.scales, F::kScales));
     CopyItems<F::kMinimum ? kMinimumBytes / 16 : 1, kHalfThreads> minimums(
         thread, scales_of(batch.minimums, 1));
+    CopyItems<F::kHasUnits ? F::kUnitRows * kUnitRow / 16 : 1, kHalfThreads> units(
+        thread, [&](int i) {
+          const int row = i / (2 * kUnitPieces), at = i % (2 * kUnitPieces);
+          const int block = row % kDepth;
+          return CopyPlace{panel(at / kUnitPieces) + block * F::kBlockBytes +
+                               row / kDepth * static_cast<int>(kUnitBytes) + at % kUnitPieces * 16,
+                           block * kWarps};
+        });
     CopyItems<kActivationBytes / 16, kHalfThreads> activations(thread, [&](int i) {
       const int piece = i % kActivationPieces, row = i / kActivationPieces % kRows;
       const int at = i / kActivationPieces / kRows;
@@ -183,12 +207,17 @@ struct FewRows {
           row < rows ? at : kNeverCopied};
     });
     const auto fetch = [&](std::byte* to, int left) {
+      const int round = kDepth * F::kBlockBytes;
       to += kWeightBytes;
-      scales.copy(thread, to, left, kScaleBytes / 2);
+      scales.copy(thread, to, left, F::kHasUnits ? round : kScaleBytes / 2);
+      to += kScaleBytes;
       if constexpr (F::kMinimum) {
-        minimums.copy(thread, to + kScaleBytes, left, kMinimumBytes / 2);
+        minimums.copy(thread, to, left, F::kHasUnits ? round : kMinimumBytes / 2);
       }
-      activations.copy(thread, to + kScaleBytes + kMinimumBytes, left, kRound * kGroupBytes);
+      to += kMinimumBytes;
+      if constexpr (F::kHasUnits) units.copy(thread, to, left, round);
+      to += F::kUnitRows * kUnitRow;
+      activations.copy(thread, to, left, kRound * kGroupBytes);
     };
     float chain[kRowTiles] = {};
     const std::byte* before = memory;
@@ -216,10 +245,13 @@ struct FewRows {
                                    int warp, float (&chain)[kRowTiles]) const {
     const std::byte* scales = stage + kWeightBytes;
     const std::byte* x = stage + kStage - kActivationBytes + (at * kRows + warp) * kActivations;
+    // Of the scales; those of the minimums lie behind them.
+    const std::byte* units = stage + kUnits + at / kWarps * 2 * static_cast<int>(kUnitBytes);
+    const float unit = F::kHasUnits ? unit_at(units, lane) : 0.0f;
     OUTRIDER_UNROLLED
     for (int half = 0; half < F::kScales; ++half) {
       const int index = at * F::kScales + half;
-      const float scale = scale_at<F>(scales, index * kPairOutputs + lane);
+      const float scale = scale_at<F>(scales, index * kPairOutputs + lane, unit);
       OUTRIDER_UNROLLED
       for (int m = 0; m < kRowTiles; ++m) {
         const auto by = read<float>(x + 8 * m * kActivations + offsetof(QuantizedGroup, scale));
@@ -228,7 +260,9 @@ struct FewRows {
       }
     }
     if constexpr (F::kMinimum) {
-      const float minimum = scale_at<F>(scales + kScaleBytes, at * kPairOutputs + lane);
+      const float minimum_unit = F::kHasUnits ? unit_at(units + kUnitRow, lane) : 0.0f;
+      const float minimum =
+          scale_at<F>(scales + kScaleBytes, at * kPairOutputs + lane, minimum_unit);
       OUTRIDER_UNROLLED
       for (int m = 0; m < kRowTiles; ++m) {
         const auto by =

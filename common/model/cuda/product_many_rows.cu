@@ -14,15 +14,21 @@ constexpr int kThreads = 2 * kPairs * kWarpLanes;
 constexpr int kBlockOutputs = kPairs * kPairOutputs;
 constexpr int kDepth = 2;  // groups of a stage
 constexpr int kStages = 4;
+constexpr int kBlock = static_cast<int>(kBlockGroups);
+constexpr int kBlockStages = kBlock / kDepth;
 
 template <class F, int kTiles>
 struct ManyRows {
   static constexpr int kRows = 2 * 8 * kTiles;
-  static constexpr int kWeightBytes = kDepth * kPairs * F::kPieces * 512;
+  static constexpr int kLowBytes = kDepth * kPairs * 2 * F::kLowGroup;
+  static constexpr int kHighBytes = kDepth * kPairs * 2 * F::kHighGroup;
+  static constexpr int kWeightBytes = kLowBytes + kHighBytes;
   static constexpr int kActivationBytes = kDepth * kRows * kActivations;
   static constexpr int kScaleBytes = kDepth * F::kScales * kBlockOutputs * F::kScaleBytes;
   static constexpr int kMinimumBytes = F::kMinimum ? kDepth * kBlockOutputs * F::kScaleBytes : 0;
-  static constexpr int kStage = kWeightBytes + kActivationBytes + kScaleBytes + kMinimumBytes;
+  static constexpr int kUnitRow = 2 * kBlockOutputs;
+  static constexpr int kStage =
+      kWeightBytes + kActivationBytes + kScaleBytes + kMinimumBytes + F::kUnitRows * kUnitRow;
   static constexpr int kBytes = kStages * kStage;
 
   const QuantizedBatch& batch;
@@ -63,19 +69,22 @@ struct ManyRows {
   OUTRIDER_DEVICE void add_group(const std::byte* from, int at, float (&sums)[kTiles][4][2]) const {
     const int lane = thread_index() % kWarpLanes, warp = thread_index() / kWarpLanes;
     const int pair = warp % kPairs, output = pair * kPairOutputs + lane / 4 * 4;
-    const PairWeights weights =
-        load_weights<F>(from + (at * kPairs + pair) * F::kPieces * 512, lane);
+    const int weights_at = 2 * (at * kPairs + pair);
+    const PairWeights weights = load_weights<F>(
+        from + weights_at * F::kLowGroup, from + kLowBytes + weights_at * F::kHighGroup, lane);
     const std::byte* scales = from + kWeightBytes + kActivationBytes;
     const std::byte* x =
         from + kWeightBytes + (at * kRows + warp / kPairs * 8 * kTiles) * kActivations;
+    const std::byte* units = scales + kScaleBytes + kMinimumBytes;
     FourFloats minimum = {};
     if constexpr (F::kMinimum) {
-      minimum = four_scales<F>(scales + kScaleBytes, at * kBlockOutputs + output);
+      minimum = four_scales<F>(scales + kScaleBytes, at * kBlockOutputs + output, units + kUnitRow,
+                               output);
     }
     OUTRIDER_UNROLLED
     for (int half = 0; half < F::kScales; ++half) {
       const FourFloats scale =
-          four_scales<F>(scales, (at * F::kScales + half) * kBlockOutputs + output);
+          four_scales<F>(scales, (at * F::kScales + half) * kBlockOutputs + output, units, output);
       OUTRIDER_UNROLLED
       for (int m = 0; m < kTiles; ++m) {
         const std::byte* tile_x = x + m * 8 * kActivations;
@@ -103,41 +112,69 @@ struct ManyRows {
     }
   }
 
+  static constexpr int kLowPieces = F::kLowGroup / 16;  // of a panel's group
+  static constexpr int kHighPieces = F::kBits == 6 ? F::kHighPieces : 1;
+  static constexpr int kRowPieces = F::kScaleRow / 16;
+  static constexpr int kUnitPieces = static_cast<int>(kUnitBytes) / 16;
+
+  // Where piece i of the first stage comes from: of weights with so many pieces of a panel's group,
+  // which begin `from` its values; of scales or minimums, see F::scales_at(); of units; of
+  // activations.
+  OUTRIDER_DEVICE CopyPlace weights_place(int i, int pieces, int from) const {
+    const int index = i / pieces % (2 * kPairs), at = i / pieces / (2 * kPairs);
+    return {panel(index) + F::values_at(at) + from + i % pieces * 16, at};
+  }
+  OUTRIDER_DEVICE CopyPlace scales_place(int i, std::int64_t first, int each) const {
+    const int row = i / (2 * kPairs * kRowPieces), at = i % (2 * kPairs * kRowPieces);
+    return {panel(at / kRowPieces) + F::scales_at(first, row, each) + at % kRowPieces * 16,
+            row / each};
+  }
+  OUTRIDER_DEVICE CopyPlace units_place(int i) const {
+    const int row = i / (2 * kPairs * kUnitPieces), at = i % (2 * kPairs * kUnitPieces);
+    return {panel(at / kUnitPieces) + row * static_cast<int>(kUnitBytes) + at % kUnitPieces * 16,
+            0};
+  }
+  OUTRIDER_DEVICE CopyPlace activations_place(int i) const {
+    const int piece = i % kActivationPieces, row = i / kActivationPieces % kRows;
+    const int at = i / kActivationPieces / kRows;
+    const std::int64_t group = static_cast<std::int64_t>(row0 + row) * batch.groups + at;
+    return {batch.x + group * kGroupBytes + piece * 16, row < rows ? at : kNeverCopied};
+  }
+
   OUTRIDER_DEVICE void run() const {
     const int thread = thread_index();
-    constexpr int kPanelPieces = F::kPanelGroup / 16;
     const int mixed = mixed_piece(thread % 16) - thread % 16;  // where the thread's pieces go
-    CopyItems<kWeightBytes / 16, kThreads> weights(thread, [&](int i) {
-      const int index = i / kPanelPieces % (2 * kPairs), at = i / kPanelPieces / (2 * kPairs);
-      return CopyPlace{panel(index) + at * F::kPanelGroup + i % kPanelPieces * 16, at};
-    });
-    constexpr int kPieces = F::kScaleBytes;  // of 16 bytes, of a panel's row of scales
-    const auto scales_of = [&](std::int64_t offset, int each) {
-      return [=, this](int i) {
-        const int row = i / (2 * kPairs * kPieces), at = i % (2 * kPairs * kPieces);
-        return CopyPlace{panel(at / kPieces) + offset + row * kPieces * 16 + at % kPieces * 16,
-                         row / each};
-      };
-    };
-    CopyItems<kScaleBytes / 16, kThreads> scales(thread, scales_of(batch.scales, F::kScales));
+    CopyItems<kLowBytes / 16, kThreads> weights(
+        thread, [this](int i) { return weights_place(i, kLowPieces, 0); });
+    CopyItems<F::kBits == 6 ? kHighBytes / 16 : 1, kThreads> high(
+        thread, [this](int i) { return weights_place(i, kHighPieces, F::kLowGroup); });
+    CopyItems<kScaleBytes / 16, kThreads> scales(
+        thread, [this](int i) { return scales_place(i, batch.scales, F::kScales); });
     CopyItems<F::kMinimum ? kMinimumBytes / 16 : 1, kThreads> minimums(
-        thread, scales_of(batch.minimums, 1));
-    CopyItems<kActivationBytes / 16, kThreads> activations(thread, [&](int i) {
-      const int piece = i % kActivationPieces, row = i / kActivationPieces % kRows;
-      const int at = i / kActivationPieces / kRows;
-      const std::int64_t group = static_cast<std::int64_t>(row0 + row) * batch.groups + at;
-      return CopyPlace{batch.x + group * kGroupBytes + piece * 16, row < rows ? at : kNeverCopied};
-    });
+        thread, [this](int i) { return scales_place(i, batch.minimums, 1); });
+    CopyItems<F::kHasUnits ? F::kUnitRows * kUnitRow / 16 : 1, kThreads> units(
+        thread, [this](int i) { return units_place(i); });
+    CopyItems<kActivationBytes / 16, kThreads> activations(
+        thread, [this](int i) { return activations_place(i); });
     // Of a stage; those behind the last copy nothing.
     const auto fetch_weights = [&](int index) {
       std::byte* to = memory + index % kStages * kStage;
       const int left = batch.groups - index * kDepth;
-      weights.copy(thread + mixed, to, left, kDepth * F::kPanelGroup);
-      to += kWeightBytes + kActivationBytes;
-      scales.copy(thread, to, left, kDepth * F::kScales * kPieces * 16);
-      if constexpr (F::kMinimum) {
-        minimums.copy(thread, to + kScaleBytes, left, kDepth * kPieces * 16);
+      // From this stage's groups to the next one's, with what lies between two blocks.
+      const bool is_last = F::kHasUnits && index % kBlockStages == kBlockStages - 1;
+      const auto step_of = [&](int row, int rows) {
+        return kDepth * rows * row + (is_last ? F::kBlockBytes - kBlock * rows * row : 0);
+      };
+      weights.copy(thread + mixed, to, left, step_of(F::kPanelGroup, 1));
+      if constexpr (F::kBits == 6) {
+        high.copy(thread, to + kLowBytes, left, step_of(F::kPanelGroup, 1));
       }
+      to += kWeightBytes + kActivationBytes;
+      scales.copy(thread, to, left, step_of(F::kScaleRow, F::kScales));
+      to += kScaleBytes;
+      if constexpr (F::kMinimum) minimums.copy(thread, to, left, step_of(F::kScaleRow, 1));
+      to += kMinimumBytes;
+      if constexpr (F::kHasUnits) units.copy(thread, to, left, is_last ? F::kBlockBytes : 0);
     };
     const auto fetch_activations = [&](int index) {
       activations.copy(thread, memory + index % kStages * kStage + kWeightBytes,

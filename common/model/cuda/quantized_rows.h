@@ -6,10 +6,16 @@
 
 #include "common/model/cpu/kernels/quant_format.h"
 #include "common/model/cuda/device.h"
+#include "common/model/cuda/kernels.h"
 
 namespace outrider::cuda {
 
 inline constexpr int kGroupBytes = sizeof(QuantizedGroup);
+
+// Of a whole quantised row.
+inline int groups_of(const RowsOf& rows) {
+  return static_cast<int>(((rows.whole > 0 ? rows.whole : rows.count) + 31) / 32);
+}
 
 // Below this the CPU's kernel takes a group for zero.
 inline constexpr float kSmallestLargest = 1e-30f;

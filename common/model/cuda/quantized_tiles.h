@@ -39,7 +39,7 @@ struct QuantizedBatch {
   int groups;
   const std::byte* x;  // [rows] of QuantizedGroups
   std::int64_t panel_bytes;
-  std::int64_t scales;  // bytes from a panel's begin
+  std::int64_t scales;  // the first row's, bytes from a panel's begin
   std::int64_t minimums;
 };
 
@@ -53,17 +53,43 @@ OUTRIDER_DEVICE ProductPart part_of_block(const Batch& batch) {
 }
 
 // A format's constants.
-template <int kBitsOf, int kScalesOf, bool kMinimumOf, bool kWideOf>
+template <int kBitsOf, int kScalesOf, bool kMinimumOf, ScaleType kScaleTypeOf>
 struct TileFormat {
   static constexpr int kBits = kBitsOf;
   static constexpr int kScales = kScalesOf;  // of a group
   static constexpr bool kMinimum = kMinimumOf;
-  static constexpr bool kWide = kWideOf;
-  static constexpr int kPanelGroup = 64 * kBits;  // bytes of a panel's group
-  static constexpr int kPieces = kBits / 4;       // of 16 bytes, a lane's of a pair's group
-  static constexpr int kScaleBytes = kWide ? 4 : 2;
-  // Weights of 8 bits are taken as signed numbers, which need no offset.
-  static constexpr bool kSigned = kBits == 8 && !kMinimum;
+  static constexpr ScaleType kScaleType = kScaleTypeOf;
+  static constexpr bool kHasUnits = kScaleType == ScaleType::kMultiples;
+  static constexpr QuantFormat kFormat{.bits = kBits,
+                                       .scale_group = kQuantGroup / kScales,
+                                       .scales = kScaleType,
+                                       .has_minimum = kMinimum};
+  static constexpr int kPanelGroup = 64 * kBits;   // bytes of a panel's group
+  static constexpr int kPieces = kBits / 4;        // of 16 bytes, a lane's of a pair's group
+  static constexpr int kLowGroup = 256 * kPieces;  // bytes of a panel's group in those pieces
+  static constexpr int kHighGroup = kPanelGroup - kLowGroup;  // high bits of 6, behind them
+  static constexpr int kHighPieces = kHighGroup / 16;
+  static constexpr int kScaleBytes = static_cast<int>(kFormat.scale_bytes());
+  static constexpr int kScaleRow = kScaleBytes * static_cast<int>(kPanelOutputs);
+  // Of eight groups of a panel, with what lies before their values.
+  static constexpr int kHeaderBytes = static_cast<int>(block_header_bytes(kFormat));
+  static constexpr int kBlockBytes = kBlockGroups * kPanelGroup + kHeaderBytes;
+  static constexpr int kUnitRows = !kHasUnits ? 0 : kMinimum ? 2 : 1;
+  // Weights of 8 and 6 bits are taken as signed numbers, which need no offset.
+  static constexpr bool kSigned = kBits != 4 && !kMinimum;
+
+  // From a panel's begin to the values of a group, and to row `index` of scales or minimums, of
+  // which a group has `each` and which begin at `first`.
+  static OUTRIDER_DEVICE int values_at(int group) {
+    return group * kPanelGroup + (group / kBlock + 1) * kHeaderBytes;
+  }
+  static OUTRIDER_DEVICE std::int64_t scales_at(std::int64_t first, int index, int each) {
+    if constexpr (!kHasUnits) return first + index * kScaleRow;
+    return first + index / (kBlock * each) * kBlockBytes + index % (kBlock * each) * kScaleRow;
+  }
+
+ private:
+  static constexpr int kBlock = static_cast<int>(kBlockGroups);
 };
 
 // Bytes of a group of activations in shared memory, at distances that share no bank: values, scale,
@@ -82,9 +108,17 @@ struct PairWeights {
   std::uint32_t step[2][4];
 };
 
+// Numbers of 6 bits in the bytes of a word, less 32. high: two bits of each, from `shift` on.
+OUTRIDER_DEVICE std::uint32_t join_bits(std::uint32_t low, std::uint32_t high, int shift) {
+  const std::uint32_t value = low | (high >> shift & 0x03030303u) << 4;
+  const std::uint32_t flipped = value ^ 0x20202020u, sign = flipped & 0x20202020u;
+  return flipped | sign << 1 | sign << 2;
+}
+
+// high: the pair's high bits of numbers of 6 bits.
 template <class F>
-OUTRIDER_DEVICE PairWeights load_weights(const std::byte* pair, int lane) {
-  const std::byte* from = pair + lane / 16 * F::kPanelGroup;
+OUTRIDER_DEVICE PairWeights load_weights(const std::byte* pair, const std::byte* high, int lane) {
+  const std::byte* from = pair + lane / 16 * F::kLowGroup;
   from += mixed_piece(lane % 4 * 4 + lane / 4 % 4) * 16;
   const Four first = read<Four>(from);
   if constexpr (F::kBits == 8) {
@@ -94,8 +128,23 @@ OUTRIDER_DEVICE PairWeights load_weights(const std::byte* pair, int lane) {
              {second.x ^ kFlip, second.y ^ kFlip, second.z ^ kFlip, second.w ^ kFlip}}};
   } else {
     constexpr std::uint32_t kLow = 0x0f0f0f0fu;
-    return {{{first.x & kLow, first.y & kLow, first.z & kLow, first.w & kLow},
-             {first.x >> 4 & kLow, first.y >> 4 & kLow, first.z >> 4 & kLow, first.w >> 4 & kLow}}};
+    PairWeights weights{
+        {{first.x & kLow, first.y & kLow, first.z & kLow, first.w & kLow},
+         {first.x >> 4 & kLow, first.y >> 4 & kLow, first.z >> 4 & kLow, first.w >> 4 & kLow}}};
+    if constexpr (F::kBits == 6) {
+      high += lane / 16 * F::kHighGroup + lane / 4 % 4 * 16;
+      OUTRIDER_UNROLLED
+      for (int half = 0; half < 2; ++half) {
+        const Four bits = read<Four>(high + half * 64);
+        const int shift = lane % 4 * 2;
+        std::uint32_t* const step = weights.step[half];
+        step[0] = join_bits(step[0], bits.x, shift);
+        step[1] = join_bits(step[1], bits.y, shift);
+        step[2] = join_bits(step[2], bits.z, shift);
+        step[3] = join_bits(step[3], bits.w, shift);
+      }
+    }
+    return weights;
   }
 }
 
@@ -183,22 +232,50 @@ struct CopyItems {
   }
 };
 
-// Scales or minimums in shared memory, as they are stored.
+// A scale or a minimum in shared memory, where they are as stored. unit: what it is a multiple of.
 template <class F>
-OUTRIDER_DEVICE float scale_at(const std::byte* from, int index) {
-  if constexpr (F::kWide) return read<float>(from + index * 4);
+OUTRIDER_DEVICE float scale_at(const std::byte* from, int index, float unit) {
+  if constexpr (F::kHasUnits) {
+    return multiply(unit, static_cast<float>(read<std::int8_t>(from + index)));
+  } else if constexpr (F::kScaleType == ScaleType::kF32) {
+    return read<float>(from + index * 4);
+  } else {
+    return widen_f16(read<std::uint16_t>(from + index * 2));
+  }
+}
+
+OUTRIDER_DEVICE float unit_at(const std::byte* from, int index) {
   return widen_f16(read<std::uint16_t>(from + index * 2));
 }
 
-// Four of them, from a multiple of four on.
-template <class F>
-OUTRIDER_DEVICE FourFloats four_scales(const std::byte* from, int index) {
-  if constexpr (F::kWide) return read<FourFloats>(from + index * 4);
-  const Two two = read<Two>(from + index * 2);
+OUTRIDER_DEVICE FourFloats widen_four(const std::byte* from) {
+  const Two two = read<Two>(from);
   return {widen_f16(static_cast<std::uint16_t>(two.x)),
           widen_f16(static_cast<std::uint16_t>(two.x >> 16)),
           widen_f16(static_cast<std::uint16_t>(two.y)),
           widen_f16(static_cast<std::uint16_t>(two.y >> 16))};
+}
+
+// Byte i of a word plus 128 is an integer on 2^23's bits.
+OUTRIDER_DEVICE float whole_number(std::uint32_t raised, int i) {
+  return add(as_float(0x4b000000u | (raised >> 8 * i & 0xffu)), -8388736.0f);
+}
+
+// Four scales or minimums, from a multiple of four on. units: theirs, in shared memory, of the
+// outputs from `output` on.
+template <class F>
+OUTRIDER_DEVICE FourFloats four_scales(const std::byte* from, int index, const std::byte* units,
+                                       int output) {
+  if constexpr (F::kHasUnits) {
+    const std::uint32_t raised = read<std::uint32_t>(from + index) ^ 0x80808080u;
+    const FourFloats unit = widen_four(units + output * 2);
+    return {multiply(unit.x, whole_number(raised, 0)), multiply(unit.y, whole_number(raised, 1)),
+            multiply(unit.z, whole_number(raised, 2)), multiply(unit.w, whole_number(raised, 3))};
+  } else if constexpr (F::kScaleType == ScaleType::kF32) {
+    return read<FourFloats>(from + index * 4);
+  } else {
+    return widen_four(from + index * 2);
+  }
 }
 
 // y as MatmulOutput states it.
@@ -220,8 +297,8 @@ inline QuantizedBatch make_batch(const Product* products, int count, const Matmu
   batch.groups = static_cast<int>(layout.groups);
   batch.x = x.quantized;
   batch.panel_bytes = layout.panel_bytes;
-  batch.scales = layout.scales;
-  batch.minimums = layout.minimums;
+  batch.scales = layout.scales(0);
+  batch.minimums = layout.minimums(0);
   blocks = 0;
   for (int i = 0; i < count; ++i) {
     const auto& [weights, y] = products[i];
@@ -241,9 +318,16 @@ inline QuantizedBatch make_batch(const Product* products, int count, const Matmu
 template <class Function>
 void with_format(const QuantFormat& format, const Function& f) {
   const auto with_width = [&]<int kBits, int kScales, bool kMinimum>() {
-    if (format.wide_scales) return f(TileFormat<kBits, kScales, kMinimum, true>());
-    f(TileFormat<kBits, kScales, kMinimum, false>());
+    switch (format.scales) {
+      case ScaleType::kF16:
+        return f(TileFormat<kBits, kScales, kMinimum, ScaleType::kF16>());
+      case ScaleType::kF32:
+        return f(TileFormat<kBits, kScales, kMinimum, ScaleType::kF32>());
+      case ScaleType::kMultiples:
+        return f(TileFormat<kBits, kScales, kMinimum, ScaleType::kMultiples>());
+    }
   };
+  if (format.bits == 6) return f(TileFormat<6, 2, false, ScaleType::kMultiples>());
   if (format.bits == 8 && format.scale_group == 16)
     return with_width.template operator()<8, 2, false>();
   if (format.bits == 8 && format.has_minimum) return with_width.template operator()<8, 1, true>();

@@ -99,6 +99,7 @@ struct SiluRow {
   std::byte* quantized;
   int count;
   int stride;
+  int groups;  // of a quantised row
 };
 
 // A warp takes a group; blocks along x share a row.
@@ -107,19 +108,19 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kThreads, 1) silu_row(OUTRIDER_ARGUMENT SiluRow 
   wait_for_previous();
   const int lane = thread_index() % kWarpLanes;
   const int g = block_x() * (kThreads / kWarpLanes) + thread_index() / kWarpLanes;
-  const int groups = (p.count + 31) / 32, at = g * 32 + lane;
-  if (g >= groups) return;
+  const int at = g * 32 + lane;
+  if (g * 32 >= p.count) return;
   const std::int64_t row = static_cast<std::int64_t>(block_y()) * p.stride;
   float value = 0.0f;
-  if (at < p.stride) {
+  if (at < p.count) {
     const float x = p.gate[row + at];
     const float silu = divide(x, add(1.0f, exponential(-x)));
     value = multiply(silu, p.up[row + at]);
     p.gate[row + at] = value;
   }
   if (p.quantized == nullptr) return;
-  quantize_group(at < p.count ? value : 0.0f, lane,
-                 p.quantized + (static_cast<std::int64_t>(block_y()) * groups + g) * kGroupBytes);
+  quantize_group(value, lane,
+                 p.quantized + (static_cast<std::int64_t>(block_y()) * p.groups + g) * kGroupBytes);
 }
 
 struct EmbeddedRow {
@@ -231,8 +232,9 @@ void norm_and_quantize(const RowsOf& x, const float* weight, float epsilon, floa
 }
 
 void silu_and_quantize(const RowsOf& gate, const float* up, std::byte* quantized, Stream stream) {
-  const SiluRow row{gate.values, up, quantized, static_cast<int>(gate.count),
-                    static_cast<int>(gate.stride)};
+  const SiluRow row{
+      gate.values,    up, quantized, static_cast<int>(gate.count), static_cast<int>(gate.stride),
+      groups_of(gate)};
   constexpr std::int64_t kGroups = kThreads / kWarpLanes;
   const auto blocks = static_cast<unsigned>(((gate.count + 31) / 32 + kGroups - 1) / kGroups);
   launch(&silu_row,

@@ -16,8 +16,11 @@ constexpr int kPoison = 0xc5;
 // The cases' memory: pieces of one allocation on the device.
 class ApiMemory final : public gpu::CaseMemory {
  public:
-  ApiMemory(DeviceApi& api, DeviceMemory memory)
-      : api_(api), memory_(std::move(memory)), stream_(api.new_stream()), done_(api.new_event()) {}
+  ApiMemory(DeviceApi& api, DeviceMemory memory, int device)
+      : api_(api),
+        memory_(std::move(memory)),
+        stream_(api.new_stream(device)),
+        done_(api.new_event(device)) {}
 
   Stream stream() const { return stream_; }
   const Status& status() const { return status_; }
@@ -61,13 +64,10 @@ void add(const gpu::CaseResult& result, StartCheck& check) {
   if (result.different > 0 && check.first.empty()) check.first = result.name;
 }
 
-}  // namespace
-
-Result<StartCheck> check_kernels(DeviceApi& api) {
+Status check_device(DeviceApi& api, int device, StartCheck& check) {
   OUTRIDER_ASSIGN_OR_RETURN(DeviceMemory room,
-                            DeviceMemory::make(api, MemoryKind::kDevice, kMemory));
-  ApiMemory memory(api, std::move(room));
-  StartCheck check;
+                            DeviceMemory::make(api, MemoryKind::kDevice, kMemory, device));
+  ApiMemory memory(api, std::move(room), device);
   std::uint64_t seed = 1;
   const auto context = [&] {
     return gpu::CaseContext{kernels_for(best_vector_target()), memory, seed++, memory.stream()};
@@ -82,7 +82,17 @@ Result<StartCheck> check_kernels(DeviceApi& api) {
     add(gpu::check_placement(context(), 3, {4, 2, 64}, is_bf16), check);
     add(gpu::check_attention(context(), {{4, 2, 64}, 3, 1100, 0, is_bf16}), check);
   }
-  OUTRIDER_RETURN_IF_ERROR(memory.status());
+  add(gpu::check_choices(context(), 12, 3000), check);
+  return memory.status();
+}
+
+}  // namespace
+
+Result<StartCheck> check_kernels(DeviceApi& api) {
+  StartCheck check;
+  for (int device = 0; device < api.devices(); ++device) {
+    OUTRIDER_RETURN_IF_ERROR(check_device(api, device, check));
+  }
   return check;
 }
 

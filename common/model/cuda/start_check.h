@@ -1,7 +1,7 @@
-// Whether a device's kernels have the CPU's bits: every kernel and every format once, on drawn
-// inputs, beside the CPU's own. A fraction of a second on a GPU.
+// Whether the kernels on every device have the CPU's bits: every kernel and every format once, on
+// drawn inputs, beside the CPU's own. A fraction of a second on a GPU.
 //
-// Thread rule: one thread, before the device does anything else.
+// Thread rule: one thread, before the devices do anything else.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

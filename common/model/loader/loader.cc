@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/loader/loader.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "common/model/cpu/cpu_model.h"
@@ -21,17 +23,28 @@ void print_notice(const std::string& text) {
 
 }  // namespace
 
+LoadOptions for_device(LoadOptions options, const std::string& device) {
+  options.device = device;
+  if (device == "cpu") options.gpus.clear();
+  return options;
+}
+
 Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
                                           const CudaFactory& make_cuda) {
   const bool is_cpu = options.device == "cpu";
-  if (!is_cpu && options.device != "cuda" && options.device != "host-cuda") {
+  if (std::ranges::find(kDevices, options.device) == kDevices.end()) {
     return invalid_argument("device \"" + options.device.substr(0, 60) +
                             "\": must be cpu, cuda or host-cuda");
   }
+  if (std::set<int>(options.gpus.begin(), options.gpus.end()).size() != options.gpus.size()) {
+    return invalid_argument("--gpus: one is named twice. Remedy: each number once");
+  }
+  if (is_cpu && !options.gpus.empty()) {
+    return invalid_argument("--gpus: device cpu has none. Remedy: --device cuda, or no --gpus");
+  }
   if (!is_cpu && !make_cuda) {
     return failed_precondition("device " + options.device +
-                               ": this program was built without it; build the preset cuda, or "
-                               "use cpu");
+                               ": this program was built without it. Remedy: --device cpu");
   }
   if (!is_cpu && !options.elastic.empty()) {
     return unimplemented("--elastic " + options.elastic + " on device " + options.device +

@@ -183,7 +183,7 @@ CaseResult check_attention(const CaseContext& context, const AttentionShape& sha
       .partials = memory.room<float>(length(each * (stride + kPartialExtra))),
       .scale = 1.0f / std::sqrt(static_cast<float>(heads.head_dim)),
       .planes = {memory.upload(keys), memory.upload(values), shape.is_bf16, page_stride}};
-  auto* const out = memory.room<float>(expected.size());
+  float* const out = memory.upload(std::vector<float>(expected.size()));
   const std::int64_t count = heads.heads * heads.head_dim, bytes = quantized_row_bytes(count);
   std::vector<std::byte> quantized(length(shape.rows * bytes));
   for (std::int64_t r = 0; r < shape.rows; ++r) {
@@ -191,7 +191,8 @@ CaseResult check_attention(const CaseContext& context, const AttentionShape& sha
   }
   auto* const to_quantized = memory.room<std::byte>(quantized.size());
   cuda::attend(attention, context.stream);
-  cuda::combine_parts(attention, out, out_stride, to_quantized, context.stream);
+  cuda::combine_parts(attention, {out, shape.rows, count, out_stride}, to_quantized,
+                      context.stream);
   const std::vector<float> got = memory.download(out, expected.size());
   compare_bytes(quantized, memory.download(to_quantized, quantized.size()), 1, result);
   compare_bytes(std::as_bytes(std::span(expected)), std::as_bytes(std::span(got)), 4, result);

@@ -2,6 +2,7 @@
 #include "common/model/cuda/cases/kernel_cases.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -40,41 +41,112 @@ void fill_bits(std::byte* to, std::int64_t bytes, std::uint64_t mask, Drawn& dra
 }
 
 // Numbers of a storage type from a table of drawn ones: quick enough for whole matrices.
-void fill_numbers(std::byte* to, std::int64_t count, WeightType type, float large, Drawn& drawn) {
-  constexpr std::int64_t kTable = 4096;
-  std::vector<std::uint32_t> table(kTable);
-  for (std::uint32_t& entry : table) {
-    const float value = drawn.odd(large) * 0.1f;
-    if (type == WeightType::kF32) {
-      std::memcpy(&entry, &value, 4);
-    } else {
-      entry = type == WeightType::kBf16 ? to_bf16(value) : to_f16(value);
+class DrawnNumbers {
+ public:
+  DrawnNumbers(WeightType type, float large, Drawn& drawn)
+      : bytes_(cuda::element_bytes(type)), drawn_(drawn) {
+    for (std::uint32_t& entry : table_) {
+      const float value = drawn.odd(large) * 0.1f;
+      if (type == WeightType::kF32) {
+        std::memcpy(&entry, &value, 4);
+      } else {
+        entry = type == WeightType::kBf16 ? to_bf16(value) : to_f16(value);
+      }
     }
   }
-  const std::int64_t bytes = cuda::element_bytes(type);
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::memcpy(to + i * bytes, &table[drawn.bits() % kTable], size(bytes));
+
+  void fill(std::byte* to, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(to + i * bytes_, &table_[drawn_.bits() % table_.size()], size(bytes_));
+    }
   }
-}
+
+ private:
+  const std::int64_t bytes_;
+  Drawn& drawn_;
+  std::array<std::uint32_t, 4096> table_;
+};
+
+// Draws the panels of one format.
+class DrawnPanels {
+ public:
+  DrawnPanels(const QuantFormat& format, std::int64_t inputs, Drawn& drawn)
+      : format_(format),
+        layout_(format, inputs),
+        drawn_(drawn),
+        numbers_(format.scales == ScaleType::kF32 ? WeightType::kF32 : WeightType::kF16,
+                 has_units() ? kLargeWeight / kLargestMultiple : kLargeWeight, drawn) {}
+
+  std::int64_t panel_bytes() const { return layout_.panel_bytes; }
+
+  void fill(std::byte* panel) {
+    const std::int64_t scales = format_.scales_per_group();
+    const bool is_low = format_.bits == 8 && format_.has_minimum;
+    for (std::int64_t g = 0; g < layout_.groups; ++g) {
+      fill_bits(panel + layout_.values(g), layout_.group_bytes,
+                is_low ? 0x7f7f7f7f7f7f7f7fu : ~std::uint64_t{0}, drawn_);
+      for (std::int64_t i = g * scales; i < (g + 1) * scales; ++i) {
+        fill_scales(panel + layout_.scales(i));
+        if (format_.has_minimum) fill_scales(panel + layout_.minimums(i));
+      }
+      if (!has_units() || g % kBlockGroups != 0) continue;
+      numbers_.fill(panel + layout_.units(g), kPanelOutputs);
+      if (format_.has_minimum) numbers_.fill(panel + layout_.minimum_units(g), kPanelOutputs);
+    }
+  }
+
+ private:
+  static constexpr float kLargestMultiple = 128.0f;
+
+  bool has_units() const { return format_.scales == ScaleType::kMultiples; }
+  // Or minimums.
+  void fill_scales(std::byte* row) {
+    if (has_units()) return fill_bits(row, kPanelOutputs, ~std::uint64_t{0}, drawn_);
+    numbers_.fill(row, kPanelOutputs);
+  }
+
+  const QuantFormat format_;
+  const PanelLayout layout_;
+  Drawn& drawn_;
+  DrawnNumbers numbers_;
+};
 
 }  // namespace
 
 const std::vector<WeightKind>& weight_kinds() {
   static const std::vector<WeightKind> kinds = {
       {"int8", WeightType::kQuantized, {.bits = 8}},
-      {"int8 wide", WeightType::kQuantized, {.bits = 8, .wide_scales = true}},
+      {"int8 wide", WeightType::kQuantized, {.bits = 8, .scales = ScaleType::kF32}},
       {"int8 minimum", WeightType::kQuantized, {.bits = 8, .has_minimum = true}},
       {"int8 wide minimum",
        WeightType::kQuantized,
-       {.bits = 8, .wide_scales = true, .has_minimum = true}},
+       {.bits = 8, .scales = ScaleType::kF32, .has_minimum = true}},
       {"int8 halves", WeightType::kQuantized, {.bits = 8, .scale_group = 16}},
       {"int8 wide halves",
        WeightType::kQuantized,
-       {.bits = 8, .scale_group = 16, .wide_scales = true}},
+       {.bits = 8, .scale_group = 16, .scales = ScaleType::kF32}},
       {"int4", WeightType::kQuantized, {.bits = 4, .has_minimum = true}},
-      {"int4 wide", WeightType::kQuantized, {.bits = 4, .wide_scales = true, .has_minimum = true}},
+      {"int4 wide",
+       WeightType::kQuantized,
+       {.bits = 4, .scales = ScaleType::kF32, .has_minimum = true}},
       {"int4 zero 8", WeightType::kQuantized, {.bits = 4}},
-      {"int4 wide zero 8", WeightType::kQuantized, {.bits = 4, .wide_scales = true}},
+      {"int4 wide zero 8", WeightType::kQuantized, {.bits = 4, .scales = ScaleType::kF32}},
+      {"int8 multiples", WeightType::kQuantized, {.bits = 8, .scales = ScaleType::kMultiples}},
+      {"int8 multiples minimum",
+       WeightType::kQuantized,
+       {.bits = 8, .scales = ScaleType::kMultiples, .has_minimum = true}},
+      {"int8 multiples halves",
+       WeightType::kQuantized,
+       {.bits = 8, .scale_group = 16, .scales = ScaleType::kMultiples}},
+      {"int6",
+       WeightType::kQuantized,
+       {.bits = 6, .scale_group = 16, .scales = ScaleType::kMultiples}},
+      {"int4 multiples minimum",
+       WeightType::kQuantized,
+       {.bits = 4, .scales = ScaleType::kMultiples, .has_minimum = true}},
+      {"int4 multiples zero 8",
+       WeightType::kQuantized,
+       {.bits = 4, .scales = ScaleType::kMultiples}},
       {"f32", WeightType::kF32},
       {"bf16", WeightType::kBf16},
       {"f16", WeightType::kF16}};
@@ -100,18 +172,12 @@ DrawnMatrix draw_matrix(const WeightKind& kind, std::int64_t outputs, std::int64
   std::byte* data = result.bytes.data() + result.begin;
   result.matrix.data = data;
   if (kind.type != WeightType::kQuantized) {
-    fill_numbers(data, outputs * inputs, kind.type, kLargeWeight, drawn);
+    DrawnNumbers(kind.type, kLargeWeight, drawn).fill(data, outputs * inputs);
     return result;
   }
-  const PanelLayout layout(kind.format, inputs);
-  const bool is_low = kind.format.bits == 8 && kind.format.has_minimum;
-  const std::int64_t scales = layout.groups * kPanelOutputs * kind.format.scales_per_group();
-  for (std::int64_t p = 0; p < PanelLayout::panels(outputs); ++p, data += layout.panel_bytes) {
-    fill_bits(data, layout.scales, is_low ? 0x7f7f7f7f7f7f7f7fu : ~std::uint64_t{0}, drawn);
-    const WeightType type = kind.format.wide_scales ? WeightType::kF32 : WeightType::kF16;
-    fill_numbers(data + layout.scales, scales, type, kLargeWeight, drawn);
-    if (!kind.format.has_minimum) continue;
-    fill_numbers(data + layout.minimums, layout.groups * kPanelOutputs, type, kLargeWeight, drawn);
+  DrawnPanels panels(kind.format, inputs, drawn);
+  for (std::int64_t p = 0; p < PanelLayout::panels(outputs); ++p, data += panels.panel_bytes()) {
+    panels.fill(data);
   }
   return result;
 }

@@ -81,4 +81,9 @@ struct AttentionShape {
 };
 CaseResult check_attention(const CaseContext& context, const AttentionShape& shape);
 
+// Rows of drawn shapes, each with its own settings: the tokens that are chosen of them.
+CaseResult check_choices(const CaseContext& context, std::int64_t rows, std::int64_t tokens);
+// The noise of so many tokens, each the only one of its row.
+CaseResult check_noise(const CaseContext& context, std::int64_t rows);
+
 }  // namespace outrider::gpu

@@ -129,6 +129,20 @@ TEST_F(CudaKernelsTest, HeadsGoToTheirSlots) {
   }
 }
 
+TEST_F(CudaKernelsTest, ChoicesAreTheCpus) {
+  std::uint64_t seed = 7000;
+  for (const std::int64_t tokens : {1, 63, 200, 3072, 4097, 9000}) {
+    for (int i = 0; i < (kIsSlow ? 1 : 3); ++i) {
+      expect_equal(check_choices(context(seed), kIsSlow ? 8 : 24, tokens), seed);
+      ++seed;
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, NoiseOfChoicesHasTheCpusBits) {
+  expect_equal(check_noise(context(8000), kIsSlow ? 500 : 4000), 8000);
+}
+
 TEST_F(CudaKernelsTest, AttentionHasTheCpusBits) {
   const std::vector<AttentionShape> shapes = {
       {{4, 4, 64}, 1, 0, 0, true},      {{4, 2, 64}, 9, 200, 0, false},

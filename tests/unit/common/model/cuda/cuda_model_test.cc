@@ -7,13 +7,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "bench/rows/row_scenarios.h"
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/cuda/host_device.h"
 #include "common/model/format/model_writer.h"
+#include "common/model/row_check.h"
+#include "common/sampling/sampling.h"
+#include "common/sampling/text_options.h"
 #include "tests/unit/common/model/cpu/small_models.h"
 #include "tests/unit/common/model/test_directory.h"
 
@@ -39,9 +44,11 @@ class CudaModelTest : public ::testing::Test {
     return *std::move(model);
   }
   std::unique_ptr<Model> on_device(std::shared_ptr<const ModelFiles> files, const Kind& kind,
-                                   std::uint64_t seed, std::int64_t kv_bytes = kKvBytes) {
+                                   std::uint64_t seed, std::int64_t kv_bytes = kKvBytes,
+                                   int devices = 1) {
     auto model = cuda::make_cuda_model(
-        std::move(files), cuda::make_host_device({.seed = seed, .poisons = true}),
+        std::move(files),
+        cuda::make_host_device({.seed = seed, .poisons = true, .devices = devices}),
         {.dtype = kind.dtype, .kv_dtype = kind.kv_dtype, .threads = 1, .kv_bytes = kv_bytes});
     EXPECT_TRUE(model.ok()) << model.status().to_string();
     return *std::move(model);
@@ -163,6 +170,23 @@ TEST_F(CudaModelTest, AWideModelHasTheCpusBits) {
   }
 }
 
+// Outputs and heads are split; no sum is.
+TEST_F(CudaModelTest, AnyNumberOfDevicesGivesTheCpusBitsAndId) {
+  // Eight heads of keys; on eight devices each has one, and some have no other outputs.
+  const auto files = wide_model(160, 16, 8, 32);
+  std::uint64_t seed = 50;
+  for (const Kind& kind : {Kind{"bf16", "f32"}, Kind{"int8", "bf16"}}) {
+    const auto cpu = on_cpu(files, kind);
+    const std::vector<float> expected = mixed_passes(*cpu, 2);
+    for (const int devices : {1, 2, 4, 8}) {
+      const auto model = on_device(files, kind, seed++, kKvBytes, devices);
+      const std::string what = std::string(kind.dtype) + " on " + std::to_string(devices);
+      expect_same_bits(expected, mixed_passes(*model, 2), what);
+      EXPECT_EQ(model->info().arithmetic_id, cpu->info().arithmetic_id) << what;
+    }
+  }
+}
+
 // Prompts in chunks, trees, rows in another order, rows beside others, commits.
 TEST_F(CudaModelTest, EveryWayToComputeARowGivesTheCpusBits) {
   const auto files = small_model(directory_.path(), "qwen3", DType::kF32);
@@ -176,6 +200,71 @@ TEST_F(CudaModelTest, EveryWayToComputeARowGivesTheCpusBits) {
   ASSERT_TRUE(status.ok()) << status.to_string();
   EXPECT_GT(book.compared(), 20);
   EXPECT_THAT(book.mismatched(), IsEmpty());
+}
+
+// What an answer's rows ask for, in turn; every third row wants its logits.
+std::vector<TokenChoice> some_choices() {
+  return {{{}, 1},
+          {{.temperature = 0.7f}, 2},
+          {{.temperature = 1.0f, .top_k = 20, .top_p = 0.9f}, 3},
+          {{.temperature = 2.0f, .top_p = 0.5f}, 4},
+          {{.temperature = 0.3f, .min_p = 0.1f}, 5}};
+}
+
+// The tokens behind a chain's rows: those that the model chose, else choose()'s.
+std::vector<TokenId> chosen_tokens(Model& model, std::int64_t& by_model) {
+  const std::vector<TokenChoice> choices = some_choices();
+  Sequence sequence(model, 64);
+  std::vector<Row> rows;
+  for (int i = 0; i < 30; ++i) {
+    rows.push_back(sequence.add(i * 3, i - 1));
+    if (i % 3 > 0) rows.back().choice = &choices[static_cast<std::size_t>(i) % choices.size()];
+  }
+  PassOutput out;
+  EXPECT_TRUE(model.forward(rows, out).ok());
+  EXPECT_TRUE(check_logits(rows, out).ok());
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const TokenChoice& by = choices[i % choices.size()];
+    const TokenId chosen = out.chosen_of(i);
+    by_model += chosen != PassOutput::kNotChosen ? 1 : 0;
+    tokens.push_back(chosen != PassOutput::kNotChosen
+                         ? chosen
+                         : choose(out.row(i), by.sampling, by.seed, static_cast<Position>(i) + 1));
+  }
+  return tokens;
+}
+
+TEST_F(CudaModelTest, TheDeviceChoosesTheCpusTokens) {
+  const auto files = wide_model(96, 4, 2, 24);
+  std::int64_t on_host = 0;
+  const std::vector<TokenId> expected = chosen_tokens(*on_cpu(files, {"int8", "f32"}), on_host);
+  EXPECT_EQ(on_host, 0);
+  EXPECT_GT(std::set<TokenId>(expected.begin(), expected.end()).size(), 5u);
+  for (const int devices : {1, 3}) {
+    std::int64_t on_device_itself = 0;
+    const auto model = on_device(files, {"int8", "f32"}, 70, kKvBytes, devices);
+    EXPECT_EQ(chosen_tokens(*model, on_device_itself), expected) << devices;
+    EXPECT_EQ(on_device_itself, 20) << "of the rows that ask for it";
+  }
+}
+
+TEST_F(CudaModelTest, ARowOfWhichNothingCanBeChosenGivesItsLogits) {
+  const std::string path = directory_.path("damaged");
+  const auto damaged = [](const TensorSpec& tensor, std::int64_t begin, std::span<float> out) {
+    random_tensor(1, tensor, begin, out);
+    if (tensor.name == "model.norm.weight") out[0] = std::numeric_limits<float>::quiet_NaN();
+  };
+  ASSERT_TRUE(write_model(path, small_config("llama"), DType::kF32, damaged).ok());
+  const auto model = on_device(*load_model_files(path, {}), {"f32", "f32"}, 3);
+  const TokenChoice choice{{.temperature = 1.0f}, 1};
+  Sequence sequence(*model, 64);
+  std::vector<Row> rows = {sequence.add(1, -1)};
+  rows[0].choice = &choice;
+  PassOutput out;
+  ASSERT_TRUE(model->forward(rows, out).ok());
+  EXPECT_EQ(out.chosen_of(0), PassOutput::kNotChosen);
+  EXPECT_EQ(check_logits(rows, out).code(), StatusCode::kDataLoss);
 }
 
 class RecordingTap final : public LayerTap {
@@ -205,7 +294,9 @@ TEST_F(CudaModelTest, ATapSeesTheCpusHiddenStates) {
   const auto logits = run(*on_cpu(files, {"int8", "f32"}), expected);
   for (std::uint64_t seed = 40; seed < 43; ++seed) {
     RecordingTap got;
-    expect_same_bits(logits, run(*on_device(files, {"int8", "f32"}, seed), got), "logits");
+    const int devices = seed == 42 ? 2 : 1;
+    expect_same_bits(logits, run(*on_device(files, {"int8", "f32"}, seed, kKvBytes, devices), got),
+                     "logits");
     ASSERT_EQ(got.seen.size(), 2u);
     for (const auto& [layer, values] : expected.seen) {
       expect_same_bits(values, got.seen[layer], "layer " + std::to_string(layer));
@@ -273,8 +364,11 @@ std::vector<float> after_a_branch(Model& model) {
 TEST_F(CudaModelTest, ACommittedBranchHasTheCpusBits) {
   const auto files = small_model(directory_.path(), "llama", DType::kF32);
   for (const Kind& kind : {Kind{"f32", "f32"}, Kind{"f32", "bf16"}}) {
-    expect_same_bits(after_a_branch(*on_cpu(files, kind)),
-                     after_a_branch(*on_device(files, kind, 9)), kind.kv_dtype);
+    const std::vector<float> expected = after_a_branch(*on_cpu(files, kind));
+    for (const int devices : {1, 2}) {
+      expect_same_bits(expected, after_a_branch(*on_device(files, kind, 9, kKvBytes, devices)),
+                       kind.kv_dtype);
+    }
   }
 }
 
@@ -300,6 +394,19 @@ TEST_F(CudaModelTest, ADeviceWithoutMemoryForTheWeightsIsRefused) {
   EXPECT_EQ(
       cuda::make_cuda_model(files, cuda::make_host_device(), {.kv_dtype = "f8"}).status().code(),
       StatusCode::kInvalidArgument);
+}
+
+// A long context asks for more than there is: keys and values take what is free.
+TEST_F(CudaModelTest, KeysAndValuesTakeNoMoreThanIsFree) {
+  const auto files = small_model(directory_.path(), "llama", DType::kF32);
+  const auto pages = [&](std::int64_t limit, std::int64_t bytes) {
+    const auto model =
+        cuda::make_cuda_model(files, cuda::make_host_device({.limit = limit}), {.kv_bytes = bytes});
+    EXPECT_TRUE(model.ok()) << model.status().to_string();
+    return (*model)->info().most_kv_pages;
+  };
+  EXPECT_GT(pages(256 << 20, std::int64_t{1} << 40), 0);
+  EXPECT_EQ(pages(256 << 20, std::int64_t{1} << 40), pages(256 << 20, 0));
 }
 
 }  // namespace

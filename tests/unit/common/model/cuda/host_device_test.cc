@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "common/model/cuda/fibers.h"
+
 namespace outrider::cuda {
 namespace {
 
@@ -135,6 +137,55 @@ TEST(HostDeviceTest, AFullDeviceSaysWhatIsNeededAndFree) {
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("500 bytes are needed and 400 are free"));
   EXPECT_TRUE(DeviceMemory::make(*api, MemoryKind::kHost, 5000).ok());
+}
+
+// Two devices, each with a number in its memory.
+struct TwoDevices {
+  std::unique_ptr<DeviceApi> api = make_host_device({.devices = 2});
+  DeviceMemory memory[2] = {*DeviceMemory::make(*api, MemoryKind::kDevice, 64, 0),
+                            *DeviceMemory::make(*api, MemoryKind::kDevice, 64, 1)};
+  Stream stream[2] = {api->new_stream(0), api->new_stream(1)};
+  Event done = api->new_event(0);
+
+  // A kernel of a device adds one to the number of one.
+  void add_one(int device, int whose) {
+    auto* const number = memory[whose].as<std::int32_t>();
+    fibers::start_grid(static_cast<fibers::WorkQueue*>(stream[device]), {}, 32, 0, [number] {
+      if (fibers::thread_index() == 0) ++*number;
+    });
+  }
+  std::int32_t number(int device) {
+    std::int32_t value = 0;
+    api->download(&value, memory[device].data(), sizeof(value), stream[0]);
+    api->signal(done, stream[0]);
+    EXPECT_TRUE(api->synchronize(done).ok());
+    return value;
+  }
+};
+
+TEST(HostDeviceTest, AKernelSeesTheMemoryOfItsDeviceAndACopySeesAll) {
+  TwoDevices two;
+  two.add_one(0, 0);
+  two.add_one(1, 1);
+  two.add_one(1, 1);
+  const Event added = two.api->new_event(1);
+  two.api->record(added, two.stream[1]);
+  two.api->wait(two.stream[0], added);
+  EXPECT_EQ(two.number(0), 1);
+  EXPECT_EQ(two.number(1), 2);
+  two.api->copy(two.memory[0].data(), 64, two.memory[1].data(), 64, 4, 1, two.stream[0]);
+  EXPECT_EQ(two.number(0), 2);
+  EXPECT_THROW(two.api->record(added, two.stream[0]), std::logic_error);
+}
+
+TEST(HostDeviceDeathTest, AKernelThatTouchesAnotherDevicesMemoryDies) {
+  EXPECT_DEATH(
+      {
+        TwoDevices two;
+        two.add_one(0, 1);
+        two.number(0);
+      },
+      "");
 }
 
 }  // namespace

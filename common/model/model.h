@@ -34,6 +34,7 @@
 namespace outrider {
 
 class ThreadPool;
+struct TokenChoice;
 
 // Constant facts about a loaded model.
 struct ModelInfo {
@@ -58,17 +59,20 @@ struct ModelInfo {
 // pages they are reads it.
 class KvCache final {
  public:
-  // capacity, owner: as KvSlots says.
-  KvCache(std::shared_ptr<KvPages> pages, std::int32_t capacity, std::int32_t owner = 0)
-      : pages_(std::move(pages)), slots_(*pages_, capacity, owner) {}
+  // capacity, owner: as KvSlots says. level: of an elastic model, which computes this sequence.
+  KvCache(std::shared_ptr<KvPages> pages, std::int32_t capacity, std::int32_t owner = 0,
+          std::size_t level = 0)
+      : pages_(std::move(pages)), slots_(*pages_, capacity, owner), level_(level) {}
 
   KvPages& pages() const { return *pages_; }
+  std::size_t level() const { return level_; }
   KvSlots& slots() { return slots_; }
   const KvSlots& slots() const { return slots_; }
 
  private:
   std::shared_ptr<KvPages> pages_;
   KvSlots slots_;
+  std::size_t level_;
 };
 
 struct Row {
@@ -76,6 +80,9 @@ struct Row {
   Slot slot;
   TokenId token;
   bool wants_logits = true;
+  // How the token behind the row will be chosen, if nothing but that is wanted of its logits: a
+  // backend may choose it (PassOutput::chosen). Null: the logits are wanted.
+  const TokenChoice* choice = nullptr;
 };
 
 // The residual stream of rows that want logits, after one of the layers.
@@ -166,9 +173,14 @@ struct PassOutput {
   std::vector<float> logits = {};
   // By row that wanted logits: its place in `logits`, -1 if it was dropped. Empty: none was.
   std::vector<std::int32_t> places = {};
+  // By row that wanted logits: the token that the law of choice gives (common/sampling/sampling.h),
+  // then `logits` does not hold the row; kNotChosen: it does. Empty: of no row.
+  std::vector<TokenId> chosen = {};
+  static constexpr TokenId kNotChosen = -1;
 
   // index: among the rows that wanted logits.
   bool has_row(std::size_t index) const { return places.empty() || places[index] >= 0; }
+  TokenId chosen_of(std::size_t index) const { return chosen.empty() ? kNotChosen : chosen[index]; }
   std::span<const float> row(std::size_t index) const {
     const auto width = static_cast<std::size_t>(vocab_size);
     const std::size_t place = places.empty() ? index : static_cast<std::size_t>(places[index]);

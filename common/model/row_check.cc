@@ -92,7 +92,8 @@ Status check_logits(std::span<const Row> rows, const PassOutput& out) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].wants_logits) continue;
     const std::size_t index = written++;
-    if (out.has_row(index)) OUTRIDER_RETURN_IF_ERROR(check_logits_of(rows, i, out, index));
+    if (!out.has_row(index) || out.chosen_of(index) != PassOutput::kNotChosen) continue;
+    OUTRIDER_RETURN_IF_ERROR(check_logits_of(rows, i, out, index));
   }
   return {};
 }

@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::uint64_t kPinChunk = 4 << 20;
 
-std::uint64_t whole_pages(std::uint64_t bytes) {
-  return (bytes + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
-}
-
 Status read_whole(ExtentReader& reader, const StreamSection& section, std::byte* to) {
   for (std::uint64_t at = 0; at < section.bytes; at += kPinChunk) {
     const std::uint64_t bytes = std::min(kPinChunk, section.bytes - at);
@@ -21,20 +17,25 @@ Status read_whole(ExtentReader& reader, const StreamSection& section, std::byte*
                    .buffer = {to + at, static_cast<std::size_t>(bytes)},
                    .tag = 0});
     const ReadResult read = reader.wait();
-    if (!read.status.ok()) return read.status.with_context(section.name);
+    if (read.status.ok()) continue;
+    return failed_read(section, at, bytes, read.status).with_context(section.name);
   }
-  if (pack_checksum({to, static_cast<std::size_t>(section.content)}) == section.checksum) return {};
-  return data_loss(section.name + ": its checksum is wrong: the file is damaged; pack it again");
+  for (const SectionPiece& piece : section.pieces) {
+    const Status right = check_piece(section, piece, to);
+    if (!right.ok()) return right.with_context(section.name);
+  }
+  return {};
 }
 
 }  // namespace
 
-StreamSection section_of(const ModelPack& pack, const PackExtent& extent, const std::string& what) {
+StreamSection section_of(const ModelPack& pack, const PackExtent& extent, const std::string& what,
+                         std::size_t number) {
   return {.name = pack.path() + ", " + what,
           .offset = extent.offset,
-          .bytes = whole_pages(extent.bytes),
-          .checksum = extent.checksum,
-          .content = extent.bytes};
+          .bytes = (extent.bytes + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment,
+          .pieces = {{"", extent.offset, extent.bytes, extent.checksum}},
+          .number = number};
 }
 
 FlashLayers::FlashLayers(const ModelPack& pack, const CpuWeights& weights, Clock& clock)
@@ -72,16 +73,14 @@ Result<std::vector<const std::byte*>> FlashLayers::pin(ExtentReader& reader,
 
 Status FlashLayers::stream(std::unique_ptr<ExtentReader> reader,
                            std::vector<StreamSection> sections, std::uint64_t ring_bytes,
-                           SectionStreamOptions options,
-                           std::function<std::size_t(std::size_t)> log_section) {
+                           SectionStreamOptions options) {
   if (sections.empty()) return {};
   OUTRIDER_ASSIGN_OR_RETURN(
       AnonymousMemory ring,
       AnonymousMemory::make(static_cast<std::int64_t>(ring_bytes), "the buffers of the stream",
                             "a smaller --memory-budget"));
-  options.on_read = [this, log_section = std::move(log_section)](std::size_t index, TimePoint begin,
-                                                                 TimePoint end) {
-    log_.has_read(log_section(index), begin, end);
+  options.on_read = [this](const StreamSection& section, TimePoint begin, TimePoint end) {
+    log_.has_read(section.number, begin, end);
   };
   stream_ = std::make_unique<SectionStream>(std::move(reader), std::move(sections), std::move(ring),
                                             static_cast<std::size_t>(ring_bytes), options, clock_);
@@ -89,10 +88,15 @@ Status FlashLayers::stream(std::unique_ptr<ExtentReader> reader,
 }
 
 // From where the file was mapped to where it was read.
-void FlashLayers::point(LinearWeights& weights, std::uint64_t offset,
-                        const std::byte* bytes) const {
-  const auto* mapped = static_cast<const std::byte*>(weights.matrix.data);
-  weights.matrix.data = bytes + (mapped - base_) - offset;
+void FlashLayers::point(LinearWeights& weights, std::span<const ReadPart> parts) const {
+  const auto move = [&](WeightMatrix& matrix) {
+    const auto at = static_cast<std::uint64_t>(static_cast<const std::byte*>(matrix.data) - base_);
+    for (const ReadPart& part : parts) {
+      if (at - part.offset < part.bytes) matrix.data = part.at + (at - part.offset);
+    }
+  };
+  if (weights.parts.empty()) move(weights.matrix);
+  for (WeightMatrix& part : weights.parts) move(part);
 }
 
 void FlashLayers::set_computing(std::int64_t layer, bool computes) {

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,14 +47,19 @@ class FlashLayers : public LayerStore {
   // RESOURCE_EXHAUSTED.
   Result<std::vector<const std::byte*>> pin(ExtentReader& reader,
                                             std::span<const StreamSection> sections);
-  // Streams sections, if there are any. options.on_read is replaced: log_section(index) is the
-  // log's number of a section.
+  // Streams sections, numbered as the log numbers them, if there are any. options.on_read is
+  // replaced.
   Status stream(std::unique_ptr<ExtentReader> reader, std::vector<StreamSection> sections,
-                std::uint64_t ring_bytes, SectionStreamOptions options,
-                std::function<std::size_t(std::size_t)> log_section);
+                std::uint64_t ring_bytes, SectionStreamOptions options);
 
-  // `weights`, which points into the pack's mapping, then points into its section at `bytes`.
-  void point(LinearWeights& weights, std::uint64_t offset, const std::byte* bytes) const;
+  // A part of the file, and where it was read to.
+  struct ReadPart {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    const std::byte* at = nullptr;
+  };
+  // `weights`, which points into the pack's mapping, then points to where that was read.
+  void point(LinearWeights& weights, std::span<const ReadPart> parts) const;
   // The pass computes this layer (num_layers: the output matrix) from now on, or waits for it.
   void set_computing(std::int64_t layer, bool computes);
   // A section of the stream, for that layer.
@@ -76,6 +80,7 @@ class FlashLayers : public LayerStore {
 };
 
 // A pack's extent as it is read. what: "layer 3".
-StreamSection section_of(const ModelPack& pack, const PackExtent& extent, const std::string& what);
+StreamSection section_of(const ModelPack& pack, const PackExtent& extent, const std::string& what,
+                         std::size_t number);
 
 }  // namespace outrider

@@ -13,7 +13,6 @@
 #include "common/model/cpu/cpu_pass.h"
 #include "common/model/format/architecture.h"
 #include "edge_client/flash/streamed_experts.h"
-#include "edge_client/flash/streamed_layers.h"
 #include "edge_client/flash/whole_file_model.h"
 
 namespace outrider {
@@ -72,10 +71,57 @@ Result<MemoryDemand> demand_of(const ModelPack& pack, const FlashOptions& option
   return demand;
 }
 
-Result<MemoryPlan> plan_of(const ModelPack& pack, const FlashOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(const MemoryDemand demand, demand_of(pack, options));
-  return plan_memory(demand, options.memory_budget > 0 ? options.memory_budget
-                                                       : std::numeric_limits<std::uint64_t>::max());
+// How many extents of a layer a level has. name: empty for the full one.
+Result<std::size_t> extents_of_level(const ElasticTable& table, const std::string& name) {
+  if (name.empty()) return table.levels.size();
+  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* level, find_level(table, name));
+  return extent_of_level(table, static_cast<std::size_t>(level - table.levels.data())) + 1;
+}
+
+// So many levels of every layer stay, and of the rest what fits.
+Result<MemoryPlan> plan_with_levels(const ModelPack& pack, MemoryDemand demand, MemoryPlan levels,
+                                    bool head_stays, std::uint64_t budget) {
+  std::uint64_t resident = 0;
+  demand.layers.clear();
+  for (std::int64_t i = 0; i < pack.config().num_layers; ++i) {
+    const std::uint64_t first = layer_section(pack, i, 0, levels.resident_extents).bytes;
+    resident += first;
+    demand.layers.push_back(layer_section(pack, i, 0, levels.extents).bytes - first);
+  }
+  if (resident > 0) demand.fixed.push_back({"the smaller levels of every layer", resident});
+  const std::uint64_t head = head_stays ? std::exchange(demand.head, 0) : 0;
+  if (head > 0) demand.fixed.push_back({"the output matrix, for the draft", head});
+  OUTRIDER_ASSIGN_OR_RETURN(MemoryPlan plan, plan_memory(demand, budget));
+  plan.pinned_bytes += resident + head;
+  plan.pinned_head |= head_stays;
+  if (levels.resident_extents == levels.extents) plan.pinned_layers = pack.config().num_layers;
+  plan.extents = levels.extents;
+  plan.resident_extents = levels.resident_extents;
+  return plan;
+}
+
+// The largest level that fits whole stays in memory: it answers without a read, and every larger
+// one reads what it lacks.
+Result<MemoryPlan> plan_levels(const ModelPack& pack, const FlashOptions& options,
+                               const MemoryDemand& demand, std::uint64_t budget) {
+  const ElasticTable& table = *pack.elastic();
+  MemoryPlan levels;
+  OUTRIDER_ASSIGN_OR_RETURN(levels.extents, extents_of_level(table, options.level));
+  const bool drafts = !options.resident_level.empty();
+  std::size_t least = 0;
+  if (drafts) {
+    OUTRIDER_ASSIGN_OR_RETURN(least, extents_of_level(table, options.resident_level));
+    if (least >= levels.extents) {
+      return invalid_argument("level " + options.resident_level +
+                              " cannot draft: it is no smaller than level " +
+                              level_of_extent(table, levels.extents - 1).name +
+                              ", the largest that answers. Remedy: a smaller --draft-level");
+    }
+  }
+  for (levels.resident_extents = levels.extents;; --levels.resident_extents) {
+    Result<MemoryPlan> plan = plan_with_levels(pack, demand, levels, drafts, budget);
+    if (plan.ok() || levels.resident_extents == least) return plan;
+  }
 }
 
 EmbeddingRows embedding_rows(const ModelPack& pack) {
@@ -87,8 +133,12 @@ EmbeddingRows embedding_rows(const ModelPack& pack) {
 
 }  // namespace
 
-Status FlashModel::check_budget(const ModelPack& pack, const FlashOptions& options) {
-  return plan_of(pack, options).status();
+Result<MemoryPlan> FlashModel::plan_for(const ModelPack& pack, const FlashOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const MemoryDemand demand, demand_of(pack, options));
+  const std::uint64_t budget =
+      options.memory_budget > 0 ? options.memory_budget : std::numeric_limits<std::uint64_t>::max();
+  if (pack.elastic() != nullptr) return plan_levels(pack, options, demand, budget);
+  return plan_memory(demand, budget);
 }
 
 Result<std::unique_ptr<FlashModel>> FlashModel::open(const std::string& path,
@@ -100,33 +150,78 @@ Result<std::unique_ptr<FlashModel>> FlashModel::open(const std::string& path,
 Result<std::unique_ptr<FlashModel>> FlashModel::open(ModelPack pack, const FlashOptions& options,
                                                      Clock& clock) {
   std::unique_ptr<FlashModel> self(new FlashModel(std::move(pack)));
-  OUTRIDER_ASSIGN_OR_RETURN(self->plan_, plan_of(self->pack_, options));
+  OUTRIDER_ASSIGN_OR_RETURN(self->plan_, plan_for(self->pack_, options));
   // Beside the reading of what stays in memory.
-  std::future<Status> checked =
+  std::future<Status> tensors =
       std::async(std::launch::async, [&pack = self->pack_] { return pack.check_tensors(); });
   self->bandwidth_ = options.bandwidth;
+  self->kv_dtype_ = options.kv_dtype;
   OUTRIDER_ASSIGN_OR_RETURN(CpuWeights weights, self->pack_.weights());
+  if (!options.level.empty()) {
+    weights = weights_of_level(weights, self->levels().front());
+  }
   const auto open_layers = self->has_experts() ? &StreamedExperts::open : &StreamedLayers::open;
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<FlashLayers> layers,
       open_layers(self->pack_, weights, self->plan_, options.reading, options.bandwidth, clock));
   self->layers_ = layers.get();
   if (options.gate != nullptr) layers->set_gate(*options.gate);
+  if (!self->has_experts()) self->by_level_ = static_cast<StreamedLayers*>(layers.get());
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<Model> model,
       make_cpu_model(std::move(weights), std::move(layers),
                      {.kv_dtype = options.kv_dtype, .threads = options.threads}));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      self->model_,
-      make_whole_file_model(std::move(model), self->pack_.path(), embedding_rows(self->pack_)));
-  OUTRIDER_RETURN_IF_ERROR(checked.get());
+  self->cpu_ = model.get();
+  OUTRIDER_ASSIGN_OR_RETURN(self->model_, self->checked(std::move(model)));
+  OUTRIDER_RETURN_IF_ERROR(tensors.get());
   return self;
+}
+
+Result<std::unique_ptr<Model>> FlashModel::checked(std::unique_ptr<Model> model) const {
+  return make_whole_file_model(std::move(model), pack_.path(), embedding_rows(pack_));
+}
+
+std::span<const ElasticLevel> FlashModel::levels() const {
+  const ElasticTable* const table = pack_.elastic();
+  if (table == nullptr) return {};
+  return std::span(table->levels).last(plan_.extents);
+}
+
+Result<std::unique_ptr<Model>> FlashModel::make_level(const ElasticLevel& level) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::size_t extents,
+                            extents_of_level(*pack_.elastic(), level.name));
+  OUTRIDER_ASSIGN_OR_RETURN(const CpuWeights weights, pack_.weights());
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<Model> model,
+      outrider::make_level(*cpu_, level,
+                           by_level_->of_level(weights_of_level(weights, level).layers, extents)));
+  return checked(std::move(model));
+}
+
+Result<std::unique_ptr<Model>> FlashModel::make_level_beside(const ElasticLevel& level,
+                                                             int threads) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::size_t extents,
+                            extents_of_level(*pack_.elastic(), level.name));
+  OUTRIDER_CHECK(extents <= plan_.resident_extents && plan_.pinned_head);
+  OUTRIDER_ASSIGN_OR_RETURN(CpuWeights weights, pack_.weights());
+  by_level_->point_pinned(weights);
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
+                            make_cpu_model(weights_of_level(weights, level), nullptr,
+                                           {.kv_dtype = kv_dtype_, .threads = threads}));
+  return checked(std::move(model));
+}
+
+// "level 60 of each layer, and "
+std::string FlashModel::levels_text() const {
+  if (plan_.resident_extents == 0 || plan_.resident_extents == plan_.extents) return {};
+  return "level " + level_of_extent(*pack_.elastic(), plan_.resident_extents - 1).name +
+         " of every layer, the rest of ";
 }
 
 std::string FlashModel::about() const {
   const std::int64_t layers = pack_.config().num_layers;
-  std::string text = std::to_string(plan_.pinned_layers) + " of " + std::to_string(layers) +
-                     " layers" +
+  std::string text = levels_text() + std::to_string(plan_.pinned_layers) + " of " +
+                     std::to_string(layers) + " layers" +
                      (plan_.pinned_head && !has_experts() ? " and the output matrix" : "") +
                      " in memory (" + mib_text(plan_.pinned_bytes) + ")";
   if (has_experts()) text = "the experts of " + text + ", and all that is no expert";

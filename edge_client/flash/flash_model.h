@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "common/base/clock.h"
@@ -19,6 +20,7 @@
 #include "edge_client/flash/extent_reader.h"
 #include "edge_client/flash/flash_layers.h"
 #include "edge_client/flash/memory_plan.h"
+#include "edge_client/flash/streamed_layers.h"
 
 namespace outrider {
 
@@ -31,6 +33,10 @@ struct FlashOptions {
   ExtentReaderOptions reading = {};
   ComputeGate* gate = nullptr;  // closed while a pass computes; null: none
   double bandwidth = 0;         // bytes per second of an emulated device; 0: as fast as this one
+  // Of an elastic model, by name: the largest level that is read, empty: the full one; and one that
+  // is in memory whole, with the output matrix, empty: as large a one as the budget allows.
+  std::string level = {};
+  std::string resident_level = {};
 };
 
 class FlashModel final {
@@ -42,11 +48,20 @@ class FlashModel final {
   static Result<std::unique_ptr<FlashModel>> open(ModelPack pack, const FlashOptions& options,
                                                   Clock& clock);
 
-  // Whether open() will find the budget large enough; reads no weights. Errors: of plan_memory().
-  static Status check_budget(const ModelPack& pack, const FlashOptions& options);
+  // What open() will do with the budget; reads no weights. Errors: of plan_memory().
+  static Result<MemoryPlan> plan_for(const ModelPack& pack, const FlashOptions& options);
 
+  // The full model, or the largest level that is read.
   Model& model() { return *model_; }
   const ModelPack& pack() const { return pack_; }
+
+  // Of an elastic model: the levels that can be had, as the table lists them, and one of them: as
+  // make_level(), it shares threads and scratch memory with model(), and the stream. This outlives
+  // it.
+  std::span<const ElasticLevel> levels() const;
+  Result<std::unique_ptr<Model>> make_level(const ElasticLevel& level);
+  // As make_level_beside(): a level that is in memory, FlashOptions::resident_level or smaller.
+  Result<std::unique_ptr<Model>> make_level_beside(const ElasticLevel& level, int threads);
   const MemoryPlan& plan() const { return plan_; }
   StreamStats stats() const { return layers_->stats(); }
   StreamLog& log() const { return layers_->log(); }
@@ -56,11 +71,16 @@ class FlashModel final {
  private:
   explicit FlashModel(ModelPack pack) : pack_(std::move(pack)) {}
   bool has_experts() const { return pack_.config().experts.count > 0; }
+  Result<std::unique_ptr<Model>> checked(std::unique_ptr<Model> model) const;
+  std::string levels_text() const;
 
   ModelPack pack_;
   MemoryPlan plan_;
   double bandwidth_ = 0;
-  FlashLayers* layers_ = nullptr;  // model_'s
+  std::string kv_dtype_;
+  FlashLayers* layers_ = nullptr;       // model_'s
+  StreamedLayers* by_level_ = nullptr;  // the same; null: it has experts
+  Model* cpu_ = nullptr;                // what model_ stands before
   std::unique_ptr<Model> model_;
 };
 

@@ -75,8 +75,16 @@ Status make_pack(const PackOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget target, find_vector_target("auto"));
   OUTRIDER_ASSIGN_OR_RETURN(const TokenizerTexts tokenizer, read_tokenizer_texts(options.model));
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer loaded, Tokenizer::load(tokenizer));
-  OUTRIDER_ASSIGN_OR_RETURN(std::shared_ptr<const ModelFiles> files,
-                            load_model_files(options.model, {.check_finite = true}));
+  if (options.elastic && !options.predictor.empty()) {
+    return invalid_argument(
+        "--predictor prunes the model that it was trained for, and --elastic reorders it. Remedy: "
+        "leave one of them out");
+  }
+  const std::string table =
+      options.elastic ? folder_of_model(options.model) + "/" + kElasticFile : "";
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::shared_ptr<const ModelFiles> files,
+      load_model_files(options.model, {.check_finite = true, .elastic = table}));
   OUTRIDER_RETURN_IF_ERROR(
       check_vocabulary(options.model, loaded.vocab_size(), files->config.vocab_size));
   const std::string note = conversion_note(*files, type);
@@ -85,7 +93,10 @@ Status make_pack(const PackOptions& options) {
   TokenizerTexts::visit_texts(tokenizer, [&](const char* name, const auto& text) {
     if (text) texts.push_back({name, *text});
   });
-  OUTRIDER_ASSIGN_OR_RETURN(const bool exits_read_head, add_exits(options.model, texts));
+  bool exits_read_head = false;
+  if (!options.elastic) {  // exits are of one size
+    OUTRIDER_ASSIGN_OR_RETURN(exits_read_head, add_exits(options.model, texts));
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const bool predictor_reads_head,
                             add_predictor(options.predictor, *files, texts));
   ThreadPool pool(options.threads > 0

@@ -19,6 +19,7 @@ struct PackOptions {
   std::string model;           // a Hugging Face directory or a GGUF file
   std::string out;             // the file; replaced when the new one is whole
   std::string predictor = {};  // directory of what prunes; empty: none
+  bool elastic = false;        // level by level, by the table beside the model
   std::string dtype = "auto";  // as stored, "f32", "bf16", "int8", "int4"
   int threads = 0;             // that convert; 0: one per core
   LoadProgress progress = {};

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,6 +35,10 @@ struct MemoryDemand {
 
 struct MemoryPlan {
   std::int64_t pinned_layers = 0;  // the first ones
+  // Of an elastic model's layers, which lie level by level: how many levels of each layer are read
+  // at most, 0: all; and how many of them stay in memory.
+  std::size_t extents = 0;
+  std::size_t resident_extents = 0;
   bool pinned_head = false;
   std::uint64_t pinned_bytes = 0;
   std::uint64_t ring_bytes = 0;  // of the buffers that the others are streamed through; 0: none are

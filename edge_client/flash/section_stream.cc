@@ -12,21 +12,43 @@ namespace {
 // Large enough for a disk's full rate, small enough that several are in flight within a layer.
 constexpr std::uint64_t kChunkBytes = 1 << 20;
 
+Status named(const std::string& piece, const Status& status) {
+  return piece.empty() ? status : status.with_context(piece);
+}
+
 }  // namespace
+
+Status check_piece(const StreamSection& section, const SectionPiece& piece,
+                   const std::byte* bytes) {
+  const std::span content(bytes + (piece.offset - section.offset),
+                          static_cast<std::size_t>(piece.bytes));
+  if (pack_checksum(content) == piece.checksum) return {};
+  return named(piece.name, data_loss("its checksum is wrong: the file is damaged; pack it again"));
+}
+
+Status failed_read(const StreamSection& section, std::uint64_t at, std::uint64_t bytes,
+                   const Status& status) {
+  std::string names;
+  for (const SectionPiece& piece : section.pieces) {
+    const std::uint64_t begin = piece.offset - section.offset;
+    if (begin >= at + bytes || begin + piece.bytes <= at) continue;
+    names += (names.empty() || piece.name.empty() ? "" : ", ") + piece.name;
+  }
+  return named(names, status);
+}
 
 SectionStream::SectionStream(std::unique_ptr<ExtentReader> reader,
                              std::vector<StreamSection> sections, AnonymousMemory ring,
                              std::size_t ring_bytes, const SectionStreamOptions& options,
                              Clock& clock)
     : reader_(std::move(reader)),
-      sections_(std::move(sections)),
       memory_(std::move(ring)),
       options_(options),
       clock_(clock),
+      sections_(std::move(sections)),
       in_flight_(reader_->depth()),
-      checked_(sections_.size()),
       ring_(ring_bytes),
-      next_(from_on(0)),
+      next_(from_on(0, sections_.size())),
       thread_([this] { read_on(); }) {}
 
 SectionStream::~SectionStream() {
@@ -46,7 +68,7 @@ Result<const std::byte*> SectionStream::acquire(std::size_t index) {
   const bool is_next = entries_.empty() && !next_.empty() && next_.front() == index;
   const bool is_requested = options_.on_demand && std::ranges::find(next_, index) != next_.end();
   if (std::ranges::none_of(entries_, is_it) && !is_next && !is_requested) {
-    begin_with(options_.on_demand ? std::deque{index} : from_on(index));
+    begin_with(options_.on_demand ? std::deque{index} : from_on(index, sections_.size()));
   }
   while (true) {
     while (entries_.empty() || !entries_.front()->ready) changed_.wait(mu_);
@@ -56,7 +78,7 @@ Result<const std::byte*> SectionStream::acquire(std::size_t index) {
   stats_.waited += clock_.now() - asked;
   const std::shared_ptr<Entry> entry = entries_.front();
   if (!entry->status.ok()) {
-    begin_with(options_.on_demand ? std::deque<std::size_t>() : from_on(index));
+    begin_with(from_on(index, sections_.size()));
     return entry->status.with_context(sections_[index].name);
   }
   acquired_ = true;
@@ -77,13 +99,18 @@ void SectionStream::request(std::span<const std::size_t> sections) {
   changed_.notify_all();
 }
 
+void SectionStream::replace(std::vector<StreamSection> sections) {
+  release();
+  const MutexLock lock(mu_);
+  std::deque<std::size_t> next = from_on(0, sections.size());
+  begin_with(std::move(next), std::move(sections));
+}
+
 // Of a stream that goes round: all sections, this one first. Else none.
-std::deque<std::size_t> SectionStream::from_on(std::size_t index) const {
+std::deque<std::size_t> SectionStream::from_on(std::size_t index, std::size_t count) const {
   std::deque<std::size_t> sections;
   if (options_.on_demand) return sections;
-  for (std::size_t i = 0; i < sections_.size(); ++i) {
-    sections.push_back((index + i) % sections_.size());
-  }
+  for (std::size_t i = 0; i < count; ++i) sections.push_back((index + i) % count);
   return sections;
 }
 
@@ -99,8 +126,10 @@ void SectionStream::drop_front() {
 }
 
 // Forgets what was read ahead; returns when nothing of it is in flight.
-void SectionStream::begin_with(std::deque<std::size_t> sections) {
-  restart_with_ = std::move(sections);
+void SectionStream::begin_with(std::deque<std::size_t> next,
+                               std::optional<std::vector<StreamSection>> sections) {
+  restart_with_ = std::move(next);
+  replaced_by_ = std::move(sections);
   changed_.notify_all();
   while (restart_with_) changed_.wait(mu_);
 }
@@ -123,6 +152,7 @@ bool SectionStream::await_work() {
       entries_.clear();
       ring_.clear();
       next_ = *std::exchange(restart_with_, std::nullopt);
+      if (replaced_by_) sections_ = *std::exchange(replaced_by_, std::nullopt);
       changed_.notify_all();
     }
     if (num_in_flight_ > 0 || entry_to_send() != nullptr) return true;
@@ -160,7 +190,7 @@ bool SectionStream::submit_chunk() {
   const StreamSection& section = sections_[entry->index];
   const std::uint64_t bytes = std::min(kChunkBytes, section.bytes - entry->sent);
   const auto free = std::ranges::find(in_flight_, nullptr, &Chunk::entry);
-  *free = {.entry = entry, .bytes = bytes, .sent = clock_.now()};
+  *free = {.entry = entry, .at = entry->sent, .bytes = bytes, .sent = clock_.now()};
   if (entry->sent == 0) entry->begin = free->sent;
   if (num_in_flight_ == 0) reading_since_ = free->sent;
   reader_->submit({.offset = section.offset + entry->sent,
@@ -180,10 +210,12 @@ void SectionStream::finish_chunk() {
   Entry& entry = *chunk.entry;
   entry.done += chunk.bytes;
   const bool whole = entry.done == sections_[entry.index].bytes;
-  if (!result.status.ok() && entry.status.ok()) entry.status = result.status;
+  if (!result.status.ok() && entry.status.ok()) {
+    entry.status = failed_read(sections_[entry.index], chunk.at, chunk.bytes, result.status);
+  }
   if (whole) check(entry);
   const TimePoint now = clock_.now();
-  if (whole && options_.on_read) options_.on_read(entry.index, entry.begin, now);
+  if (whole && options_.on_read) options_.on_read(sections_[entry.index], entry.begin, now);
   const MutexLock lock(mu_);
   stats_.bytes_read += chunk.bytes;
   stats_.reading += now - std::exchange(reading_since_, now);
@@ -192,15 +224,14 @@ void SectionStream::finish_chunk() {
 }
 
 void SectionStream::check(Entry& entry) {
-  if (checked_[entry.index] || !entry.status.ok()) return;
   const StreamSection& section = sections_[entry.index];
-  const std::span bytes(memory_.as<const std::byte>() + entry.place,
-                        static_cast<std::size_t>(section.content));
-  if (pack_checksum(bytes) != section.checksum) {
-    entry.status = data_loss("its checksum is wrong: the file is damaged; pack it again");
-    return;
+  const std::byte* const bytes = memory_.as<const std::byte>() + entry.place;
+  for (const SectionPiece& piece : section.pieces) {
+    if (!entry.status.ok()) return;
+    if (checked_.contains(piece.offset)) continue;
+    entry.status = check_piece(section, piece, bytes);
+    if (entry.status.ok()) checked_.insert(piece.offset);
   }
-  checked_[entry.index] = true;
 }
 
 void SectionStream::hold_back(const Chunk& chunk) {

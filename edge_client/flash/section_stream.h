@@ -8,8 +8,8 @@
 //   stream.release();
 //
 // Sections are best acquired in their order; some may be skipped, and another order costs reading
-// anew. A stream on demand reads only what is requested, in that order. Each section's checksum is
-// compared when it is first read.
+// anew. A stream on demand reads only what is requested, in that order. Checksums are compared when
+// a piece is first read.
 //
 // Thread rule: one thread acquires; a thread of the stream's own reads. stats() from any.
 // SPDX-License-Identifier: Apache-2.0
@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -35,13 +36,27 @@
 
 namespace outrider {
 
+// What has a checksum of its own (pack_checksum.h).
+struct SectionPiece {
+  std::string name;  // for errors: "level 60"; empty: it is the whole section
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t checksum = 0;
+};
+
 struct StreamSection {
   std::string name;  // for errors: "layer 3"
   std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;     // multiples of kDirectAlignment, as the offset
-  std::uint64_t checksum = 0;  // of the first `content` bytes (pack_checksum.h)
-  std::uint64_t content = 0;
+  std::uint64_t bytes = 0;           // multiples of kDirectAlignment, as the offset
+  std::vector<SectionPiece> pieces;  // in their order
+  std::size_t number = 0;            // the user's, for on_read
 };
+
+// DATA_LOSS naming the piece unless the bytes of a section, from its begin on, have their checksum.
+Status check_piece(const StreamSection& section, const SectionPiece& piece, const std::byte* bytes);
+// A read of `bytes` from `at` of the section on has failed so: with the names of the pieces in it.
+Status failed_read(const StreamSection& section, std::uint64_t at, std::uint64_t bytes,
+                   const Status& status);
 
 struct StreamStats {
   std::uint64_t bytes_read = 0;
@@ -56,7 +71,8 @@ struct SectionStreamOptions {
   bool on_demand = false;  // reads what is requested; else all, round and round
   // Called by the reading thread when a section is whole, with the time its reads took; null:
   // nobody asks.
-  std::function<void(std::size_t index, TimePoint begin, TimePoint end)> on_read = nullptr;
+  std::function<void(const StreamSection& section, TimePoint begin, TimePoint end)> on_read =
+      nullptr;
 };
 
 class SectionStream final {
@@ -78,6 +94,10 @@ class SectionStream final {
   // before and not acquired is forgotten. Releases what is acquired.
   void request(std::span<const std::size_t> sections);
 
+  // From now on these are streamed, through the same memory, which holds the largest of them.
+  // Releases what is acquired, and forgets what was read ahead.
+  void replace(std::vector<StreamSection> sections);
+
   StreamStats stats() const;
 
  private:
@@ -93,6 +113,7 @@ class SectionStream final {
   };
   struct Chunk {
     std::shared_ptr<Entry> entry;
+    std::uint64_t at = 0;  // of the section
     std::uint64_t bytes = 0;
     TimePoint sent;
   };
@@ -105,21 +126,25 @@ class SectionStream final {
   bool await_work();
   std::shared_ptr<Entry> entry_to_send() OUTRIDER_REQUIRES(mu_);
   void drop_front() OUTRIDER_REQUIRES(mu_);
-  void begin_with(std::deque<std::size_t> sections) OUTRIDER_REQUIRES(mu_);
-  std::deque<std::size_t> from_on(std::size_t index) const;
+  void begin_with(std::deque<std::size_t> next,
+                  std::optional<std::vector<StreamSection>> sections = std::nullopt)
+      OUTRIDER_REQUIRES(mu_);
+  std::deque<std::size_t> from_on(std::size_t index, std::size_t count) const;
 
   const std::unique_ptr<ExtentReader> reader_;
-  const std::vector<StreamSection> sections_;
   const AnonymousMemory memory_;
   const SectionStreamOptions options_;
   Clock& clock_;
 
+  // Of the reading thread; another one reads it under the lock.
+  std::vector<StreamSection> sections_;
+
   // Of the reading thread.
   std::vector<Chunk> in_flight_;  // by tag; an entry of null: free
   std::size_t num_in_flight_ = 0;
-  TimePoint reading_since_{};  // not counted yet; while any are in flight
-  std::vector<bool> checked_;  // by section
-  TimePoint free_at_{};        // when the emulated disk is done with what it was asked for
+  TimePoint reading_since_{};        // not counted yet; while any are in flight
+  std::set<std::uint64_t> checked_;  // pieces, by their offsets
+  TimePoint free_at_{};              // when the emulated disk is done with what it was asked for
 
   mutable Mutex mu_;
   CondVar changed_;
@@ -127,8 +152,9 @@ class SectionStream final {
   MemoryRing ring_ OUTRIDER_GUARDED_BY(mu_);
   std::deque<std::size_t> next_ OUTRIDER_GUARDED_BY(mu_);  // sections to be read, in this order
   bool acquired_ OUTRIDER_GUARDED_BY(mu_) = false;         // the first of entries_
-  // What was read ahead is wrong: these are to be read instead.
+  // What was read ahead is wrong: these are to be read instead, perhaps of other sections.
   std::optional<std::deque<std::size_t>> restart_with_ OUTRIDER_GUARDED_BY(mu_);
+  std::optional<std::vector<StreamSection>> replaced_by_ OUTRIDER_GUARDED_BY(mu_);
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
   StreamStats stats_ OUTRIDER_GUARDED_BY(mu_);
 

@@ -19,9 +19,9 @@ std::size_t as_size(std::int64_t count) {
 std::vector<StreamSection> expert_sections_of(const ModelPack& pack, std::int64_t layer) {
   std::vector<StreamSection> sections;
   for (std::int32_t e = 0; e < pack.config().experts.count; ++e) {
-    sections.push_back(
-        section_of(pack, pack.expert_extent(layer, e),
-                   "layer " + std::to_string(layer) + ", expert " + std::to_string(e)));
+    sections.push_back(section_of(
+        pack, pack.expert_extent(layer, e),
+        "layer " + std::to_string(layer) + ", expert " + std::to_string(e), as_size(layer)));
   }
   return sections;
 }
@@ -41,35 +41,34 @@ Result<std::unique_ptr<FlashLayers>> StreamedExperts::open(const ModelPack& pack
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<const std::byte*> places, self->pin(*reader, pinned));
   self->point_pinned(pack, places);
-  for (const StreamSection& section : streamed) self->offsets_.push_back(section.offset);
-  const auto first = as_size(plan.pinned_layers);
-  const auto count = as_size(pack.config().experts.count);
-  OUTRIDER_RETURN_IF_ERROR(
-      self->stream(std::move(reader), std::move(streamed), plan.ring_bytes,
-                   {.bandwidth = bandwidth, .on_demand = true},
-                   [first, count](std::size_t index) { return first + index / count; }));
+  self->read_ = streamed;
+  OUTRIDER_RETURN_IF_ERROR(self->stream(std::move(reader), std::move(streamed), plan.ring_bytes,
+                                        {.bandwidth = bandwidth, .on_demand = true}));
   return std::unique_ptr<FlashLayers>(std::move(self));
 }
 
 // places: of the layers without their experts, of the output matrix, of the first layers' experts.
 void StreamedExperts::point_pinned(const ModelPack& pack,
                                    std::span<const std::byte* const> places) {
+  const auto place_at = [&](LinearWeights& weights, const PackExtent& extent, std::size_t place) {
+    const ReadPart part{extent.offset, extent.bytes, places[place]};
+    point(weights, {&part, 1});
+  };
   const std::size_t num_layers = layers_.size();
   for (std::size_t i = 0; i < num_layers; ++i) {
     const auto layer = static_cast<std::int64_t>(i);
     std::vector<CpuExpert> experts = std::exchange(layers_[i].experts, {});
-    visit_matrices(layers_[i], [&](LinearWeights& weights) {
-      point(weights, pack.layer_extent(layer).offset, places[i]);
-    });
+    visit_matrices(layers_[i],
+                   [&](LinearWeights& weights) { place_at(weights, pack.layer_extent(layer), i); });
     layers_[i].experts = std::move(experts);
   }
-  point(head_, pack.layer_extent(static_cast<std::int64_t>(num_layers)).offset, places[num_layers]);
+  place_at(head_, pack.layer_extent(static_cast<std::int64_t>(num_layers)), num_layers);
   std::size_t place = num_layers + 1;
   for (std::int64_t layer = 0; layer < pinned_layers_; ++layer) {
     std::int32_t e = 0;
     for (CpuExpert& expert : layers_[as_size(layer)].experts) {
       for (LinearWeights* weights : {&expert.gate, &expert.up, &expert.down}) {
-        point(*weights, pack.expert_extent(layer, e).offset, places[place]);
+        place_at(*weights, pack.expert_extent(layer, e), place);
       }
       ++e;
       ++place;
@@ -101,7 +100,8 @@ Result<const CpuExpert*> StreamedExperts::acquire_expert(std::int64_t layer, std
   OUTRIDER_ASSIGN_OR_RETURN(const std::byte* bytes, acquire_section(layer, section));
   expert_ = found;
   for (LinearWeights* weights : {&expert_.gate, &expert_.up, &expert_.down}) {
-    point(*weights, offsets_[section], bytes);
+    const ReadPart part{read_[section].offset, read_[section].bytes, bytes};
+    point(*weights, {&part, 1});
   }
   return &expert_;
 }

@@ -34,9 +34,9 @@ class StreamedExperts final : public FlashLayers {
   std::size_t streamed(std::int64_t layer, std::int32_t expert) const;
 
   std::int64_t pinned_layers_ = 0;
-  std::vector<std::uint64_t> offsets_;  // of the stream's sections in the file
-  std::vector<std::size_t> chosen_;     // sections of the layer in use
-  CpuExpert expert_;                    // the one in use, its matrices where they are now
+  std::vector<StreamSection> read_;  // by the stream
+  std::vector<std::size_t> chosen_;  // sections of the layer in use
+  CpuExpert expert_;                 // the one in use, its matrices where they are now
 };
 
 // Sections of a layer's experts, as they are read.

@@ -1,19 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/flash/streamed_layers.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 namespace outrider {
+namespace {
+
+std::size_t number_of(std::int64_t count) {
+  return static_cast<std::size_t>(count);
+}
+
+std::size_t extents_of_layer(const ModelPack& pack) {
+  return pack.elastic() != nullptr ? pack.elastic()->levels.size() : 1;
+}
+
+}  // namespace
+
+StreamSection layer_section(const ModelPack& pack, std::int64_t layer, std::size_t begin,
+                            std::size_t end) {
+  const bool is_layer = layer < pack.config().num_layers;
+  const std::string name = is_layer ? "layer " + std::to_string(layer) : "the output matrix";
+  StreamSection section = section_of(pack, pack.layer_extent(layer, begin), name, number_of(layer));
+  section.pieces.clear();
+  section.bytes = 0;
+  for (std::size_t place = begin; place < end; ++place) {
+    const PackExtent& extent = pack.layer_extent(layer, place);
+    const bool has_levels = is_layer && pack.elastic() != nullptr;
+    if (extent.bytes == 0) continue;
+    section.bytes =
+        extent.offset - section.offset + section_of(pack, extent, name, section.number).bytes;
+    section.pieces.push_back(
+        {.name = has_levels ? "level " + level_of_extent(*pack.elastic(), place).name : "",
+         .offset = extent.offset,
+         .bytes = extent.bytes,
+         .checksum = extent.checksum});
+  }
+  return section;
+}
 
 std::vector<StreamSection> sections_of(const ModelPack& pack) {
   std::vector<StreamSection> sections;
   const std::int64_t layers = pack.config().num_layers;
   for (std::int64_t i = 0; i <= layers; ++i) {
-    sections.push_back(section_of(pack, pack.layer_extent(i),
-                                  i < layers ? "layer " + std::to_string(i) : "the output matrix"));
+    sections.push_back(layer_section(pack, i, 0, i < layers ? extents_of_layer(pack) : 1));
   }
   return sections;
+}
+
+// A level of the same layers.
+class StreamedLayers::Level final : public LayerStore {
+ public:
+  Level(StreamedLayers& all, std::vector<CpuLayer> layers, std::size_t extents)
+      : all_(all), layers_(std::move(layers)), extents_(extents) {}
+
+  Result<const CpuLayer*> acquire(std::int64_t layer) override {
+    return all_.acquire(layers_[number_of(layer)], layer, extents_);
+  }
+  void choose_experts(std::int64_t layer, std::span<const std::int32_t> experts) override {
+    all_.choose_experts(layer, experts);
+  }
+  Result<const CpuExpert*> acquire_expert(std::int64_t layer, std::int32_t expert) override {
+    return all_.acquire_expert(layer, expert);
+  }
+  Result<const LinearWeights*> acquire_head() override { return all_.acquire_head(); }
+  void end_pass() override { all_.end_pass(); }
+
+ private:
+  StreamedLayers& all_;
+  const std::vector<CpuLayer> layers_;
+  const std::size_t extents_;
+};
+
+std::unique_ptr<LayerStore> StreamedLayers::of_level(std::vector<CpuLayer> layers,
+                                                     std::size_t extents) {
+  return std::make_unique<Level>(*this, std::move(layers), extents);
 }
 
 Result<std::unique_ptr<FlashLayers>> StreamedLayers::open(const ModelPack& pack,
@@ -23,44 +85,70 @@ Result<std::unique_ptr<FlashLayers>> StreamedLayers::open(const ModelPack& pack,
                                                           double bandwidth, Clock& clock) {
   std::unique_ptr<StreamedLayers> self(new StreamedLayers(pack, weights, clock));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ExtentReader> reader, self->open_reader(pack, reading));
-  std::vector<StreamSection> pinned, streamed;
-  const std::vector<StreamSection> all = sections_of(pack);
-  const auto layers = static_cast<std::int64_t>(all.size()) - 1;
-  const auto is_pinned = [&](std::int64_t i) {
-    return i < layers ? i < plan.pinned_layers : plan.pinned_head;
-  };
+  const auto layers = std::ssize(weights.layers);
+  self->all_extents_ = self->extents_ = std::max<std::size_t>(plan.extents, 1);
+  std::vector<StreamSection> pinned;
   for (std::int64_t i = 0; i <= layers; ++i) {
-    const StreamSection& section = all[static_cast<std::size_t>(i)];
-    self->sections_.push_back(
-        {.offset = section.offset, .pinned = nullptr, .streamed = streamed.size()});
-    (is_pinned(i) ? pinned : streamed).push_back(section);
+    const bool whole = i < layers ? i < plan.pinned_layers : plan.pinned_head;
+    const std::size_t all = i < layers ? self->all_extents_ : 1;
+    const std::size_t first = whole ? all : i < layers ? plan.resident_extents : 0;
+    pinned.push_back(layer_section(pack, i, 0, first));
+    self->places_.push_back({.pinned = {pinned.back().offset, pinned.back().bytes, nullptr},
+                             .first_streamed = first,
+                             .stream = std::nullopt});
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<const std::byte*> places, self->pin(*reader, pinned));
-  auto place = places.begin();
-  for (std::int64_t i = 0; i <= layers; ++i) {
-    if (is_pinned(i)) self->sections_[static_cast<std::size_t>(i)].pinned = *place++;
-  }
-  // What is streamed of the layers follows what is pinned of them.
-  const auto first = static_cast<std::size_t>(plan.pinned_layers);
-  OUTRIDER_RETURN_IF_ERROR(self->stream(std::move(reader), std::move(streamed), plan.ring_bytes,
-                                        {.bandwidth = bandwidth},
-                                        [first](std::size_t index) { return first + index; }));
+  for (std::size_t i = 0; i < places.size(); ++i) self->places_[i].pinned.at = places[i];
+  OUTRIDER_RETURN_IF_ERROR(self->stream(std::move(reader),
+                                        self->choose_streamed(self->all_extents_), plan.ring_bytes,
+                                        {.bandwidth = bandwidth}));
   return std::unique_ptr<FlashLayers>(std::move(self));
 }
 
-Result<const std::byte*> StreamedLayers::bytes_of(std::int64_t index) {
-  const Section& section = sections_[static_cast<std::size_t>(index)];
-  if (section.pinned == nullptr) return acquire_section(index, section.streamed);
-  set_computing(index, true);
-  return section.pinned;
+// What a level of so many extents reads beside what is pinned.
+std::vector<StreamSection> StreamedLayers::choose_streamed(std::size_t extents) {
+  std::vector<StreamSection> streamed;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    LayerBytes& place = places_[i];
+    place.stream = std::nullopt;
+    const std::size_t end = i + 1 < places_.size() ? extents : 1;
+    if (place.first_streamed >= end) continue;
+    StreamSection section =
+        layer_section(pack_, static_cast<std::int64_t>(i), place.first_streamed, end);
+    if (section.bytes == 0) continue;
+    place.stream = streamed.size();
+    place.streamed_offset = section.offset;
+    place.streamed_bytes = section.bytes;
+    streamed.push_back(std::move(section));
+  }
+  return streamed;
+}
+
+// Where the layer's two parts are.
+Result<std::array<FlashLayers::ReadPart, 2>> StreamedLayers::read(std::int64_t index) {
+  const LayerBytes& place = places_[number_of(index)];
+  std::array<ReadPart, 2> parts{place.pinned};
+  if (!place.stream) {
+    set_computing(index, true);
+    return parts;
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::byte* bytes, acquire_section(index, *place.stream));
+  parts[1] = {place.streamed_offset, place.streamed_bytes, bytes};
+  return parts;
+}
+
+Result<const CpuLayer*> StreamedLayers::acquire(const CpuLayer& layer, std::int64_t index,
+                                                std::size_t extents) {
+  if (stream_ != nullptr && extents != extents_) stream_->replace(choose_streamed(extents));
+  extents_ = extents;
+  OUTRIDER_ASSIGN_OR_RETURN(const auto parts, read(index));
+  layer_ = layer;
+  visit_matrices(layer_, [&](LinearWeights& weights) { point(weights, parts); });
+  return &layer_;
 }
 
 Result<const CpuLayer*> StreamedLayers::acquire(std::int64_t layer) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::byte* bytes, bytes_of(layer));
-  layer_ = layers_[static_cast<std::size_t>(layer)];
-  const std::uint64_t offset = sections_[static_cast<std::size_t>(layer)].offset;
-  visit_matrices(layer_, [&](LinearWeights& weights) { point(weights, offset, bytes); });
-  return &layer_;
+  return acquire(layers_[number_of(layer)], layer, all_extents_);
 }
 
 void StreamedLayers::choose_experts(std::int64_t, std::span<const std::int32_t>) {}
@@ -70,11 +158,19 @@ Result<const CpuExpert*> StreamedLayers::acquire_expert(std::int64_t layer, std:
 }
 
 Result<const LinearWeights*> StreamedLayers::acquire_head() {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::byte* bytes,
-                            bytes_of(static_cast<std::int64_t>(layers_.size())));
+  OUTRIDER_ASSIGN_OR_RETURN(const auto parts, read(std::ssize(layers_)));
   output_ = head_;
-  point(output_, sections_.back().offset, bytes);
+  point(output_, parts);
   return &output_;
+}
+
+void StreamedLayers::point_pinned(CpuWeights& weights) const {
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    visit_matrices(weights.layers[i], [&](LinearWeights& each) {
+      point(each, {&places_[i].pinned, 1});
+    });
+  }
+  point(weights.head, {&places_.back().pinned, 1});
 }
 
 }  // namespace outrider

@@ -1,11 +1,14 @@
-// The layers of a pack as a pass asks for them: the pinned ones from memory, the others through a
-// stream of the file.
+// The layers of a pack as a pass asks for them: from memory what the plan keeps there, a layer's
+// first levels or the whole layer, and the rest through a stream of the file.
 //
 // Thread rule: as layer_store.h. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,23 +30,42 @@ class StreamedLayers final : public FlashLayers {
   Result<const CpuExpert*> acquire_expert(std::int64_t layer, std::int32_t expert) override;
   Result<const LinearWeights*> acquire_head() override;
 
+  // The layers of a level, from the same memory and the same stream, which from the level's first
+  // pass on reads no more than it needs. layers: of that level's weights; extents: how many of a
+  // layer's it has. This outlives it.
+  std::unique_ptr<LayerStore> of_level(std::vector<CpuLayer> layers, std::size_t extents);
+
+  // Points weights of the pack to what is pinned of them.
+  void point_pinned(CpuWeights& weights) const;
+
  private:
-  // Where a layer's matrices come from.
-  struct Section {
-    std::uint64_t offset = 0;           // of the file
-    const std::byte* pinned = nullptr;  // null: streamed
-    std::size_t streamed = 0;           // number within the stream
+  class Level;
+  struct LayerBytes {
+    ReadPart pinned;                    // a prefix of the layer, perhaps none or all of it
+    std::size_t first_streamed = 0;     // extent behind it
+    std::optional<std::size_t> stream;  // the section with the rest; nothing: all is pinned
+    std::uint64_t streamed_offset = 0;  // of that, in the file
+    std::uint64_t streamed_bytes = 0;
   };
 
-  using FlashLayers::FlashLayers;
-  Result<const std::byte*> bytes_of(std::int64_t index);
+  StreamedLayers(const ModelPack& pack, const CpuWeights& weights, Clock& clock)
+      : FlashLayers(pack, weights, clock), pack_(pack) {}
+  std::vector<StreamSection> choose_streamed(std::size_t extents);
+  Result<std::array<ReadPart, 2>> read(std::int64_t index);
+  Result<const CpuLayer*> acquire(const CpuLayer& layer, std::int64_t index, std::size_t extents);
 
-  std::vector<Section> sections_;  // of each layer, and of the output matrix
-  CpuLayer layer_;                 // the one in use, its matrices where they are now
-  LinearWeights output_;           // the same of the output matrix
+  const ModelPack& pack_;
+  std::vector<LayerBytes> places_;  // of each layer, and of the output matrix
+  std::size_t all_extents_ = 1;     // of a layer, of the largest level
+  std::size_t extents_ = 1;         // of which the stream has the rest
+  CpuLayer layer_;                  // the one in use, its matrices where they are now
+  LinearWeights output_;            // the same of the output matrix
 };
 
-// The pack's layers and output matrix, as they are read; without experts.
+// The first extents of a pack's layer, from number `begin` to `end`, as they are read in one piece.
+StreamSection layer_section(const ModelPack& pack, std::int64_t layer, std::size_t begin,
+                            std::size_t end);
+// The pack's layers, without experts, and its output matrix, as they are read.
 std::vector<StreamSection> sections_of(const ModelPack& pack);
 
 }  // namespace outrider

@@ -200,7 +200,7 @@ class FuzzedSession {
     if (newest_ == 50) return;
     ++newest_;
     auto channel = std::make_shared<ExitReportChannel>(
-        ReportQueue::kPriority,
+        ReportQueue::kGain,
         [this, stream = newest_](const ExitReport& report) { on_report(stream, report); });
     reports_[newest_].channel = channel;
     scheduler_.connect(newest_, std::to_string(newest_), clock_.now(),

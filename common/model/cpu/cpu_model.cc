@@ -18,16 +18,31 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-// What a model and its levels share: their threads, and the scratch memory of a pass.
+// What a model and its levels share: their kernels, threads, and the scratch memory of a pass.
 struct Computing {
-  // config outlives this.
-  Computing(const ModelConfig& config, bool is_quantized, const Kernels& kernels,
+  // The weights' config outlives this.
+  Computing(const CpuWeights& weights, const Kernels& its_kernels,
             std::unique_ptr<ThreadPool> its_pool)
-      : pool(std::move(its_pool)), pass(config, is_quantized, kernels, *pool) {}
+      : kernels(its_kernels),
+        pool(std::move(its_pool)),
+        pass(weights.files->config, weights.quantized, kernels, *pool) {}
 
+  const Kernels& kernels;
   const std::unique_ptr<ThreadPool> pool;
   CpuPass pass;
 };
+
+Result<std::shared_ptr<KvPages>> pages_of(const Model* model, const KvLayout& kv,
+                                          std::int32_t count) {
+  OUTRIDER_ASSIGN_OR_RETURN(
+      AnonymousMemory memory,
+      AnonymousMemory::make(
+          count * kv.page_bytes(),
+          "a KV cache of " + std::to_string(std::int64_t{count} * KvPages::kRows) + " slots",
+          "a shorter context (--max-model-len of outrider-server, -c of outrider-edge)"));
+  return std::shared_ptr<KvPages>(
+      std::make_shared<CpuKvPages>(model, kv, count, std::move(memory)));
+}
 
 class CpuModel final : public Model {
  public:
@@ -39,35 +54,37 @@ class CpuModel final : public Model {
         layers_(layers != nullptr ? std::move(layers) : std::make_unique<ResidentLayers>(weights_)),
         kv_(kv),
         info_(describe_model(weights_, kv, "cpu")),
-        computing_(std::make_shared<Computing>(weights_.files->config, weights_.quantized, kernels,
-                                               std::move(pool))) {}
+        computing_(std::make_shared<Computing>(weights_, kernels, std::move(pool))) {}
 
-  // A level of `full`, which outlives it.
-  CpuModel(const CpuModel& full, const ElasticLevel& level)
+  // A level of `full`, which outlives it. layers: null if all are in full's weights. pool: its own;
+  // null: it computes by full's.
+  CpuModel(const CpuModel& full, const ElasticLevel& level, std::unique_ptr<LayerStore> layers,
+           std::unique_ptr<ThreadPool> pool)
       : weights_(weights_of_level(full.weights_, level)),
-        is_resident_(true),
-        layers_(std::make_unique<ResidentLayers>(weights_)),
+        is_resident_(layers == nullptr),
+        layers_(layers != nullptr ? std::move(layers) : std::make_unique<ResidentLayers>(weights_)),
         kv_(full.kv_),
         info_(describe_model(weights_, kv_, "cpu")),
-        computing_(full.computing_) {}
+        computing_(pool == nullptr ? full.computing_
+                                   : std::make_shared<Computing>(weights_, full.computing_->kernels,
+                                                                 std::move(pool))) {}
 
   const ModelInfo& info() const override { return info_; }
   const CpuWeights& weights() const { return weights_; }
   bool is_resident() const { return is_resident_; }
 
   Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
-    OUTRIDER_ASSIGN_OR_RETURN(
-        AnonymousMemory memory,
-        AnonymousMemory::make(
-            count * kv_.page_bytes(),
-            "a KV cache of " + std::to_string(std::int64_t{count} * KvPages::kRows) + " slots",
-            "a shorter context (--max-model-len of outrider-server, -c of outrider-edge)"));
-    return std::shared_ptr<KvPages>(
-        std::make_shared<CpuKvPages>(this, kv_, count, std::move(memory)));
+    return pages_of(this, kv_, count);
   }
 
   Status forward(std::span<const Row> rows, PassOutput& out) override {
     OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info_, this));
+    return run(rows, out);
+  }
+  const KvLayout& kv() const { return kv_; }
+
+  // The pass of rows that were checked.
+  Status run(std::span<const Row> rows, PassOutput& out) {
     OUTRIDER_RETURN_IF_ERROR(weights_.files->weights.check_unchanged());
     const auto vocab = static_cast<std::size_t>(info_.vocab_size);
     const auto wanted = static_cast<std::size_t>(
@@ -86,6 +103,73 @@ class CpuModel final : public Model {
   const KvLayout kv_;
   const ModelInfo info_;
   const std::shared_ptr<Computing> computing_;
+};
+
+// The rows of a pass by level; each level's are computed together.
+class LeveledModel final : public Model {
+ public:
+  LeveledModel(const CpuModel& full, const std::vector<ElasticLevel>& levels)
+      : full_(full), parts_(levels.size()) {
+    for (const ElasticLevel& level : levels) {
+      levels_.push_back(std::make_unique<CpuModel>(full, level, nullptr, nullptr));
+    }
+  }
+
+  const ModelInfo& info() const override { return full_.info(); }
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return pages_of(this, full_.kv(), count);
+  }
+
+  Status forward(std::span<const Row> rows, PassOutput& out) override {
+    OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info(), this));
+    const std::size_t first = rows.empty() ? 0 : rows.front().cache->level();
+    const auto is_of_first = [first](const Row& row) { return row.cache->level() == first; };
+    if (std::ranges::all_of(rows, is_of_first)) return levels_.at(first)->run(rows, out);
+    out.logits.resize(share_out(rows) * static_cast<std::size_t>(info().vocab_size));
+    const auto vocab = static_cast<std::size_t>(info().vocab_size);
+    out.vocab_size = info().vocab_size;
+    out.places.clear();
+    out.row_logits = nullptr;
+    for (std::size_t i = 0; i < levels_.size(); ++i) {
+      Part& part = parts_[i];
+      if (part.rows.empty()) continue;
+      part.out.abandoned = out.abandoned;
+      OUTRIDER_RETURN_IF_ERROR(levels_[i]->run(part.rows, part.out));
+      out.threads = part.out.threads;
+      for (std::size_t r = 0; r < part.wanted.size(); ++r) {
+        std::copy_n(part.out.logits.data() + r * vocab, vocab,
+                    out.logits.data() + part.wanted[r] * vocab);
+      }
+    }
+    return {};
+  }
+
+ private:
+  // What a level computes of a pass.
+  struct Part {
+    std::vector<Row> rows;
+    std::vector<std::size_t> wanted;  // of those that want logits: where these go in the pass's
+    PassOutput out;
+  };
+
+  // How many rows want logits.
+  std::size_t share_out(std::span<const Row> rows) {
+    for (Part& part : parts_) {
+      part.rows.clear();
+      part.wanted.clear();
+    }
+    std::size_t wanted = 0;
+    for (const Row& row : rows) {
+      Part& part = parts_.at(row.cache->level());
+      part.rows.push_back(row);
+      if (row.wants_logits) part.wanted.push_back(wanted++);
+    }
+    return wanted;
+  }
+
+  const CpuModel& full_;
+  std::vector<std::unique_ptr<CpuModel>> levels_;
+  std::vector<Part> parts_;  // by level
 };
 
 int thread_count(int wanted) {
@@ -192,9 +276,11 @@ Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
 
 namespace {
 
-Result<const CpuModel*> elastic_model(Model& full, std::string_view level) {
+// has_store: the level's layers come from elsewhere than full's memory.
+Result<const CpuModel*> elastic_model(Model& full, std::string_view level, bool has_store = false) {
   const auto* cpu = dynamic_cast<const CpuModel*>(&full);
-  if (cpu != nullptr && cpu->is_resident() && cpu->weights().files->elastic != nullptr) return cpu;
+  const bool has_layers = cpu != nullptr && cpu->is_resident() != has_store;
+  if (has_layers && cpu->weights().files->elastic != nullptr) return cpu;
   return failed_precondition("level " + printable(level) + " of " + full.info().name +
                              ": it was loaded without a level table. Remedy: --elastic, and a "
                              "model in memory on the CPU");
@@ -206,12 +292,28 @@ Result<std::unique_ptr<Model>> make_level(Model& full, std::string_view level) {
   OUTRIDER_ASSIGN_OR_RETURN(const CpuModel* cpu, elastic_model(full, level));
   OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* found,
                             find_level(*cpu->weights().files->elastic, level));
-  return std::unique_ptr<Model>(std::make_unique<CpuModel>(*cpu, *found));
+  return std::unique_ptr<Model>(std::make_unique<CpuModel>(*cpu, *found, nullptr, nullptr));
 }
 
-Result<std::unique_ptr<Model>> make_level(Model& full, const ElasticLevel& level) {
+Result<std::unique_ptr<Model>> make_level(Model& full, const ElasticLevel& level,
+                                          std::unique_ptr<LayerStore> layers) {
+  OUTRIDER_ASSIGN_OR_RETURN(const CpuModel* cpu,
+                            elastic_model(full, level.name, layers != nullptr));
+  return std::unique_ptr<Model>(
+      std::make_unique<CpuModel>(*cpu, level, std::move(layers), nullptr));
+}
+
+Result<std::unique_ptr<Model>> make_level_beside(Model& full, const ElasticLevel& level,
+                                                 int threads) {
   OUTRIDER_ASSIGN_OR_RETURN(const CpuModel* cpu, elastic_model(full, level.name));
-  return std::unique_ptr<Model>(std::make_unique<CpuModel>(*cpu, level));
+  return std::unique_ptr<Model>(std::make_unique<CpuModel>(
+      *cpu, level, nullptr, std::make_unique<ThreadPool>(thread_count(threads))));
+}
+
+Result<std::unique_ptr<Model>> make_leveled_model(Model& full) {
+  OUTRIDER_ASSIGN_OR_RETURN(const CpuModel* cpu, elastic_model(full, "of all sessions"));
+  return std::unique_ptr<Model>(
+      std::make_unique<LeveledModel>(*cpu, cpu->weights().files->elastic->levels));
 }
 
 std::shared_ptr<const ElasticTable> elastic_table_of(const Model& model) {
@@ -228,15 +330,16 @@ Result<std::int64_t> cpu_kv_bytes(const ModelConfig& config, const std::string& 
 namespace {
 
 // The matrices that a single-row pass reads; none for a model of another backend.
-std::vector<const WeightMatrix*> matrices_of(const Model& model) {
-  std::vector<const WeightMatrix*> matrices;
+std::vector<WeightMatrix> matrices_of(const Model& model) {
+  std::vector<WeightMatrix> matrices;
   const auto* cpu = dynamic_cast<const CpuModel*>(&model);
   if (cpu == nullptr) return matrices;
   for (const CpuLayer& layer : cpu->weights().layers) {
-    visit_matrices(
-        layer, [&matrices](const LinearWeights& weights) { matrices.push_back(&weights.matrix); });
+    visit_matrices(layer, [&matrices](const LinearWeights& weights) {
+      for (const WeightMatrix& piece : pieces_of(weights)) matrices.push_back(piece);
+    });
   }
-  matrices.push_back(&cpu->weights().head.matrix);
+  matrices.push_back(cpu->weights().head.matrix);
   return matrices;
 }
 
@@ -244,13 +347,13 @@ std::vector<const WeightMatrix*> matrices_of(const Model& model) {
 
 std::vector<std::span<const std::byte>> cpu_weight_memory(const Model& model) {
   std::vector<std::span<const std::byte>> memory;
-  for (const WeightMatrix* matrix : matrices_of(model)) memory.push_back(memory_of(*matrix));
+  for (const WeightMatrix& matrix : matrices_of(model)) memory.push_back(memory_of(matrix));
   return memory;
 }
 
 std::int64_t cpu_weight_padding(const Model& model) {
   std::int64_t padding = 0;
-  for (const WeightMatrix* matrix : matrices_of(model)) padding += padding_of(*matrix);
+  for (const WeightMatrix& matrix : matrices_of(model)) padding += padding_of(matrix);
   return padding;
 }
 

@@ -48,7 +48,8 @@ Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> 
                                               const CpuModelOptions& options);
 
 // A model whose layers' matrices come from `layers` (layer_store.h); those of `weights` are not
-// read. options: dtype, cache and progress are ignored, because `weights` determines them.
+// read, unless `layers` is null. options: dtype, cache and progress are ignored, because `weights`
+// determines them.
 Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
                                               std::unique_ptr<LayerStore> layers,
                                               const CpuModelOptions& options);
@@ -62,8 +63,20 @@ Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
 // Errors: NOT_FOUND listing the levels; FAILED_PRECONDITION for a model without levels.
 Result<std::unique_ptr<Model>> make_level(Model& full, std::string_view level);
 // The same for widths that the table need not have, to measure them: [layers], whole groups. level:
-// outlives the model.
-Result<std::unique_ptr<Model>> make_level(Model& full, const ElasticLevel& level);
+// outlives the model. layers: where the level's come from, if full's come from a store.
+Result<std::unique_ptr<Model>> make_level(Model& full, const ElasticLevel& level,
+                                          std::unique_ptr<LayerStore> layers = nullptr);
+// The same level with threads and scratch memory of its own, so that another thread may run it
+// beside `full` and the other levels: a draft. threads: as CpuModelOptions. Errors: as above.
+Result<std::unique_ptr<Model>> make_level_beside(Model& full, const ElasticLevel& level,
+                                                 int threads);
+
+// All levels of `full` as one model: each sequence is computed by the level that its cache names
+// (KvCache::level()), full's first. A pass computes level by level, and its rows have the bits that
+// they have in a pass of their own level alone; one of several levels calls no tap and no pruner.
+// Keys and values lie in the same pages, so what one level wrote may not be shared with another.
+// full outlives it. Errors: FAILED_PRECONDITION for a model without levels.
+Result<std::unique_ptr<Model>> make_leveled_model(Model& full);
 
 // The level table that a model was loaded with; null: none, or another backend's model.
 std::shared_ptr<const ElasticTable> elastic_table_of(const Model& model);

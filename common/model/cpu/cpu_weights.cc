@@ -13,10 +13,12 @@ namespace {
 // Smaller conversions are faster than writing a file.
 constexpr std::int64_t kMinKeptBytes = 64 << 20;
 
-// Whether a cache's matrix equals what a conversion would make. Whether its scales are wide is
+// Whether a cache's matrix equals what a conversion would make. Whether its scales need f32 is
 // known only after a conversion.
 bool is_made_of(const WeightMatrix& kept, WeightMatrix wanted) {
-  wanted.format.wide_scales = kept.format.wide_scales;
+  const bool is_widened =
+      wanted.format.scales == ScaleType::kF16 && kept.format.scales == ScaleType::kF32;
+  if (is_widened) wanted.format.scales = ScaleType::kF32;
   return kept.type == wanted.type && kept.format == wanted.format &&
          kept.outputs == wanted.outputs && kept.inputs == wanted.inputs;
 }
@@ -131,15 +133,40 @@ class LayerFiller final {
   const ModelConfig& config_;
 };
 
+void keep_outputs(WeightMatrix& matrix, std::int64_t count) {
+  matrix.outputs = std::min(matrix.outputs, count);
+}
+
+void keep_inputs(WeightMatrix& matrix, std::int64_t count) {
+  matrix.stored_inputs = matrix.row_inputs();
+  matrix.inputs = std::min(matrix.inputs, count);
+}
+
+// Keeps the first `count` outputs, or inputs, of the parts; one that is left is the matrix.
+void keep_parts(LinearWeights& weights, std::int64_t WeightMatrix::*side,
+                void (*keep)(WeightMatrix&, std::int64_t), std::int64_t count) {
+  std::vector<WeightMatrix>& parts = weights.parts;
+  for (WeightMatrix& part : parts) {
+    const std::int64_t has = part.*side;
+    keep(part, std::max<std::int64_t>(count, 0));
+    count -= has;
+  }
+  std::erase_if(parts, [side](const WeightMatrix& part) { return part.*side == 0; });
+  if (parts.size() != 1) return;
+  weights.matrix = parts.front();
+  parts.clear();
+}
+
 // The first `count` outputs.
 void narrow_outputs(LinearWeights& weights, std::int64_t count) {
-  weights.matrix.outputs = std::min(weights.matrix.outputs, count);
+  keep_outputs(weights.matrix, count);
+  keep_parts(weights, &WeightMatrix::outputs, keep_outputs, count);
   if (!weights.bias.empty()) weights.bias.resize(static_cast<std::size_t>(count));
 }
 
 void narrow_inputs(LinearWeights& weights, std::int64_t count) {
-  weights.matrix.stored_inputs = weights.matrix.row_inputs();
-  weights.matrix.inputs = count;
+  keep_inputs(weights.matrix, count);
+  keep_parts(weights, &WeightMatrix::inputs, keep_inputs, count);
 }
 
 void narrow(CpuLayer& layer, const LayerWidths& widths, const ModelConfig& config) {
@@ -180,6 +207,10 @@ Status fill_layers(const MatrixSource& source, CpuWeights& weights, const LayerD
   }
   OUTRIDER_RETURN_IF_ERROR(filler.fill_output());
   return done ? done(config.num_layers) : Status();
+}
+
+std::vector<WeightMatrix> pieces_of(const LinearWeights& weights) {
+  return weights.parts.empty() ? std::vector{weights.matrix} : weights.parts;
 }
 
 CpuWeights weights_of_level(const CpuWeights& full, const ElasticLevel& level) {

@@ -33,6 +33,11 @@ namespace outrider {
 struct LinearWeights {
   WeightMatrix matrix;
   std::vector<float> bias;  // [outputs] or empty
+  // Where a pack keeps a layer level by level: the matrix's parts, one below the other or one
+  // beside the other; `matrix` then has its shape, and no data. Empty: it is in one piece.
+  std::vector<WeightMatrix> parts = {};
+
+  bool is_beside() const { return !parts.empty() && parts.front().outputs == matrix.outputs; }
 };
 
 struct CpuExpert {
@@ -91,6 +96,9 @@ struct CpuWeights {
   std::vector<AnonymousMemory> converted;
   std::shared_ptr<const CachedWeights> kept;  // converted weights of an earlier start, or null
 };
+
+// The memory that a product reads, piece by piece.
+std::vector<WeightMatrix> pieces_of(const LinearWeights& weights);
 
 // The weights of a level of files->elastic: views of the full ones, which outlive them, with their
 // norms and biases. A layer without heads or without neurons has no matrices for them.

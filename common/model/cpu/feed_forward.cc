@@ -39,7 +39,6 @@ double share_of(double below_best) {
 FeedForward::FeedForward(const ModelConfig& config, const Kernels& kernels, PassLoops& loops,
                          PassProducts& products)
     : config_(config),
-      kernels_(kernels),
       loops_(loops),
       products_(products),
       activate_(function_of(config.kinds.activation, kernels)),
@@ -77,8 +76,7 @@ void FeedForward::run_mlp(const Mlp& mlp, const MatmulInput& x, const MatmulOutp
   inner_.narrow(mlp.down.matrix.inputs);
   loops_.run(inner_.count, PassProducts::kOutputGrain, [&](std::int64_t begin, std::int64_t end) {
     const auto product = [&](const LinearWeights& weights, float* to) {
-      const float* bias = weights.bias.empty() ? nullptr : weights.bias.data();
-      kernels_.matmul(weights.matrix, x, {begin, end}, {to, inner_.stride, bias, false});
+      products_.multiply({&weights, {to, inner_.stride, nullptr, false}}, x, {begin, end});
     };
     if (gated) product(mlp.gate, inner_.values.data());
     product(mlp.up, gated ? up_.data() : inner_.values.data());

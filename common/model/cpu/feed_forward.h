@@ -56,7 +56,6 @@ class FeedForward final {
 
   // Constant after construction.
   const ModelConfig& config_;
-  const Kernels& kernels_;
   PassLoops& loops_;
   PassProducts& products_;
   const ActivationFunction activate_;

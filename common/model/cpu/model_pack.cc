@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "common/base/sha256.h"
@@ -128,6 +129,8 @@ Result<ModelPack> ModelPack::open(const std::string& path, std::optional<Positio
       parse_config(*pack.text(kPackConfigName), path + ": " + kPackConfigName);
   if (!config.ok()) return damaged(config.status().message());
   files.config = *std::move(config);
+  OUTRIDER_RETURN_IF_ERROR(pack.read_elastic(files.config));
+  files.elastic = pack.elastic_;
   OUTRIDER_RETURN_IF_ERROR(pack.check_matrices(files.config));
   std::map<std::string, TensorView, std::less<>> tensors;
   OUTRIDER_RETURN_IF_ERROR(pack.read_tensors(files.config, tensors));
@@ -176,6 +179,75 @@ Status ModelPack::check_arithmetic() const {
                  std::string(dtype_of(index_, "f32 or bf16")));
 }
 
+// Where the parts of its levels must lie follows from the table.
+Status ModelPack::read_elastic(const ModelConfig& config) {
+  const std::optional<std::string_view> text = this->text(kElasticFile);
+  if (!text) return {};
+  Result<ElasticTable> table =
+      parse_elastic_table(*text, config, index_.fingerprint, path_ + ": " + kElasticFile);
+  if (!table.ok()) return damaged(table.status().message());
+  elastic_ = std::make_shared<const ElasticTable>(*std::move(table));
+  std::set<std::string_view> with_units;
+  for (const PackMatrix& matrix : index_.matrices) {
+    if (matrix.scales != static_cast<std::uint8_t>(ScaleType::kMultiples)) continue;
+    with_units.insert(std::string_view(matrix.name).substr(0, matrix.name.find('@')));
+  }
+  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
+    std::vector<bool> has_units;
+    for (const LayerMatrix& which : layer_matrices(config)) {
+      has_units.push_back(with_units.contains(weight_name(which.part, layer)));
+    }
+    parts_.push_back(level_parts(*elastic_, config, layer, has_units));
+  }
+  return {};
+}
+
+Status ModelPack::check_matrix(const PackMatrix& matrix, const std::string& name,
+                               std::size_t extent, const std::vector<std::int64_t>& shape) const {
+  const std::string what = path_ + ": matrix " + printable(matrix.name);
+  if (matrix.name != name) return damaged(what + " is in the place of " + name);
+  if (matrix.extent != extent) {
+    return damaged(what + ": extent is " + std::to_string(matrix.extent) + ", must be " +
+                   std::to_string(extent));
+  }
+  const std::vector<std::int64_t> found{matrix.outputs, matrix.inputs};
+  if (found == shape) return {};
+  return damaged(what + ": outputs and inputs are " + shown(found) + ", must be " + shown(shape));
+}
+
+Status ModelPack::check_matrix_count(std::size_t wanted, std::int32_t layers) const {
+  if (index_.matrices.size() == wanted) return {};
+  return damaged(path_ + ": matrices are " + std::to_string(index_.matrices.size()) + ", must be " +
+                 std::to_string(wanted) + " for " + std::to_string(layers) + " layers");
+}
+
+// The parts of each layer level by level, those of one matrix in one format.
+Status ModelPack::check_level_parts(const ModelConfig& config) const {
+  std::size_t count = 1;  // the output matrix
+  for (const auto& parts : parts_) count += parts.size();
+  OUTRIDER_RETURN_IF_ERROR(check_matrix_count(count, config.num_layers));
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const TensorSpec& spec : expected_tensors(config)) shapes[spec.name] = spec.shape;
+  const std::vector<LayerMatrix> matrices = layer_matrices(config);
+  auto matrix = index_.matrices.begin();
+  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
+    std::vector<const PackMatrix*> first(matrices.size());
+    for (const LevelPart& part : parts_[static_cast<std::size_t>(layer)]) {
+      const std::string name = weight_name(matrices[part.matrix].part, layer);
+      std::vector<std::int64_t> shape = shapes.at(name);
+      shape[is_cut_in_columns(matrices[part.matrix].part) ? 1 : 0] = part.end - part.begin;
+      OUTRIDER_RETURN_IF_ERROR(check_matrix(
+          *matrix, name + "@" + elastic_->levels[part.level].name,
+          extent_number(config, layer) + extent_of_level(*elastic_, part.level), shape));
+      if (first[part.matrix] == nullptr) first[part.matrix] = &*matrix;
+      const WeightMatrix one = matrix_of(*first[part.matrix]), other = matrix_of(*matrix++);
+      if (one.type == other.type && one.format == other.format) continue;
+      return damaged(path_ + ": matrix " + printable(name) + ": its levels have several formats");
+    }
+  }
+  return {};
+}
+
 // The matrices must be those of the config's layers in a pass's order, each layer's and each
 // expert's in its own extent; the output matrix comes last.
 Status ModelPack::check_matrices(const ModelConfig& config) const {
@@ -185,33 +257,22 @@ Status ModelPack::check_matrices(const ModelConfig& config) const {
     return damaged(path_ + ": extents are " + std::to_string(index_.extents.size()) + ", must be " +
                    std::to_string(extents) + " for " + std::to_string(layers) + " layers");
   }
-  const std::size_t in_layer = layer_matrices(config).size();
-  if (index_.matrices.size() != layers * in_layer + 1) {
-    return damaged(path_ + ": matrices are " + std::to_string(index_.matrices.size()) +
-                   ", must be " + std::to_string(layers * in_layer + 1) + " for " +
-                   std::to_string(layers) + " layers");
-  }
-  const auto check = [this](const PackMatrix& matrix, const std::string& name, std::uint64_t extent,
-                            std::vector<std::int64_t> shape) -> Status {
-    const std::string what = path_ + ": matrix " + printable(matrix.name);
-    if (matrix.name != name) return damaged(what + " is in the place of " + name);
-    if (matrix.extent != extent) {
-      return damaged(what + ": extent is " + std::to_string(matrix.extent) + ", must be " +
-                     std::to_string(extent));
-    }
-    const std::vector<std::int64_t> found{matrix.outputs, matrix.inputs};
-    if (found == shape) return {};
-    return damaged(what + ": outputs and inputs are " + shown(found) + ", must be " + shown(shape));
-  };
-  auto matrix = index_.matrices.begin();
-  for (const TensorSpec& spec : expected_tensors(config)) {
-    if (!is_layer_matrix(spec)) continue;
-    const std::size_t expert = is_of_expert(spec.part) ? 1 + spec.expert : 0;
+  if (elastic_ != nullptr) {
+    OUTRIDER_RETURN_IF_ERROR(check_level_parts(config));
+  } else {
     OUTRIDER_RETURN_IF_ERROR(
-        check(*matrix++, spec.name, extent_number(config, spec.layer) + expert, spec.shape));
+        check_matrix_count(layers * layer_matrices(config).size() + 1, config.num_layers));
+    auto matrix = index_.matrices.begin();
+    for (const TensorSpec& spec : expected_tensors(config)) {
+      if (!is_layer_matrix(spec)) continue;
+      const std::size_t expert = is_of_expert(spec.part) ? 1 + spec.expert : 0;
+      OUTRIDER_RETURN_IF_ERROR(check_matrix(
+          *matrix++, spec.name, extent_number(config, spec.layer) + expert, spec.shape));
+    }
   }
-  return check(*matrix, weight_name(output_part(config)), extent_number(config, config.num_layers),
-               {config.head_size(), config.hidden_size});
+  return check_matrix(index_.matrices.back(), weight_name(output_part(config)),
+                      extent_number(config, config.num_layers),
+                      {config.head_size(), config.hidden_size});
 }
 
 // The tensors must be the config's, small ones first, in a pass's order.
@@ -275,21 +336,59 @@ std::optional<std::string_view> ModelPack::text(std::string_view name) const {
   return std::string_view(reinterpret_cast<const char*>(part.data()), part.size());
 }
 
+// A layer's matrices in the order of layer_matrices(); next: the first of their parts.
+std::vector<LinearWeights> ModelPack::matrices_by_level(
+    std::size_t layer, std::vector<PackMatrix>::const_iterator& next) const {
+  const std::vector<LayerMatrix> matrices = layer_matrices(config());
+  std::vector<LinearWeights> all(matrices.size());
+  for (const LevelPart& part : parts_[layer]) {
+    WeightMatrix piece = matrix_of(*next);
+    piece.data = bytes_.data() + next->offset;
+    ++next;
+    LinearWeights& weights = all[part.matrix];
+    weights.parts.push_back(piece);
+    const bool columns = is_cut_in_columns(matrices[part.matrix].part);
+    if (columns) piece.inputs = part.end;
+    if (!columns) piece.outputs = part.end;
+    weights.matrix = piece;
+  }
+  for (LinearWeights& weights : all) {
+    if (weights.parts.size() == 1) weights.parts.clear();
+    if (!weights.parts.empty()) weights.matrix.data = nullptr;
+  }
+  return all;
+}
+
 Result<CpuWeights> ModelPack::weights() const {
   CpuWeights weights;
   weights.files = files_;
   weights.embedding = files_->weights.at(weight_name(ModelPart::kEmbedding));
   weights.dtype = arithmetic_[0];
   weights.arithmetic = arithmetic_[1];
+  if (elastic_ != nullptr) weights.order = order_id(*elastic_);
   auto next = index_.matrices.begin();  // check_matrices() and fill_layers() use the same order
+  std::vector<std::vector<LinearWeights>> by_level;
+  for (std::size_t i = 0; i < parts_.size(); ++i) by_level.push_back(matrices_by_level(i, next));
+  std::size_t taken = 0;  // of the layer's
   const auto matrix = [&](const LayerMatrix& /*which*/,
-                          std::int32_t /*layer*/) -> Result<WeightMatrix> {
+                          std::int32_t layer) -> Result<WeightMatrix> {
+    const auto index = static_cast<std::size_t>(layer);
+    if (index < by_level.size()) return by_level[index][taken++].matrix;
     WeightMatrix found = matrix_of(*next);
     found.data = bytes_.data() + next->offset;
     ++next;
     return found;
   };
-  OUTRIDER_RETURN_IF_ERROR(fill_layers(matrix, weights));
+  const auto layer_done = [&](std::int32_t layer) -> Status {
+    const auto index = static_cast<std::size_t>(layer);
+    taken = 0;
+    if (index >= by_level.size()) return {};
+    auto parts = by_level[index].begin();
+    visit_matrices(weights.layers[index],
+                   [&parts](LinearWeights& each) { each.parts = std::move((parts++)->parts); });
+    return {};
+  };
+  OUTRIDER_RETURN_IF_ERROR(fill_layers(matrix, weights, layer_done));
   weights.quantized = arithmetic_[0].starts_with("int");
   return weights;
 }

@@ -1,6 +1,7 @@
 // A pack: one file with everything that a model needs on a device, its matrices in the kernels'
 // layout (pack/pack_index.h). A layer's matrices are contiguous, so that they can be streamed in
-// one piece, except its experts: each is a piece of its own.
+// one piece, except its experts: each is a piece of its own. Of an elastic model, a layer is a
+// piece for each level, from the smallest on (level_parts.h): a level is the first of them.
 //
 //   write_model_pack("target.pack", weights, contents);   // model_pack_writer.h
 //   auto pack = ModelPack::open("target.pack");
@@ -30,6 +31,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/model/cpu/cpu_weights.h"
+#include "common/model/cpu/level_parts.h"
 #include "common/model/cpu/pack/pack_index.h"
 #include "common/model/format/architecture.h"
 #include "common/model/format/model_files.h"
@@ -72,30 +74,48 @@ class ModelPack final {
   // The start of the mapping: data - base() is an offset in the file.
   const std::byte* base() const { return bytes_.data(); }
   // The extent of a layer's matrices without its experts; index num_layers: of the output matrix.
-  const PackExtent& layer_extent(std::int64_t layer) const {
-    return index_.extents.at(extent_number(config(), layer));
+  // place: of the extents of a layer's levels, the smallest level's first.
+  const PackExtent& layer_extent(std::int64_t layer, std::size_t place = 0) const {
+    return extent(layer, place);
   }
   const PackExtent& expert_extent(std::int64_t layer, std::int32_t expert) const {
-    return index_.extents.at(extent_number(config(), layer) + 1 + static_cast<std::size_t>(expert));
+    return extent(layer, 1 + static_cast<std::size_t>(expert));
   }
+  // Null: it has no levels.
+  const ElasticTable* elastic() const { return elastic_.get(); }
 
  private:
   ModelPack() = default;
   Status check_arithmetic() const;
   Status check_texts() const;
+  Status read_elastic(const ModelConfig& config);
   Status check_matrices(const ModelConfig& config) const;
+  Status check_matrix(const PackMatrix& matrix, const std::string& name, std::size_t extent,
+                      const std::vector<std::int64_t>& shape) const;
+  Status check_matrix_count(std::size_t wanted, std::int32_t layers) const;
+  Status check_level_parts(const ModelConfig& config) const;
+  std::vector<LinearWeights> matrices_by_level(std::size_t layer,
+                                               std::vector<PackMatrix>::const_iterator& next) const;
   Status read_tensors(const ModelConfig& config,
                       std::map<std::string, TensorView, std::less<>>& tensors) const;
   const PackExtent& extent_from_end(std::size_t number) const;
-  // Of a layer: its experts' extents follow. num_layers: of the output matrix.
-  static std::size_t extent_number(const ModelConfig& config, std::int64_t layer) {
-    return static_cast<std::size_t>(layer * (1 + std::int64_t{config.experts.count}));
+  // Of a layer's first extent: those of its experts, or of its further levels, follow. num_layers:
+  // of the output matrix.
+  std::size_t extent_number(const ModelConfig& config, std::int64_t layer) const {
+    const std::size_t in_layer =
+        elastic_ ? elastic_->levels.size() : 1 + static_cast<std::size_t>(config.experts.count);
+    return static_cast<std::size_t>(layer) * in_layer;
+  }
+  const PackExtent& extent(std::int64_t layer, std::size_t place) const {
+    return index_.extents.at(extent_number(config(), layer) + place);
   }
 
   std::string path_;
   std::span<const std::byte> bytes_;
   PackIndex index_;
-  std::vector<std::string> arithmetic_;  // dtype, arithmetic, kernels
+  std::vector<std::string> arithmetic_;          // dtype, arithmetic, kernels
+  std::shared_ptr<const ElasticTable> elastic_;  // null: it has no levels
+  std::vector<std::vector<LevelPart>> parts_;    // by layer, where it has levels
   std::shared_ptr<const ModelFiles> files_;
 };
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "common/model/cpu/level_parts.h"
 #include "common/model/cpu/model_pack.h"
 #include "common/model/format/architecture.h"
 
@@ -32,6 +33,33 @@ Status add_matrices(PackWriter& writer, const ModelConfig& config, const CpuLaye
   return status;
 }
 
+// Level by level, each an extent of its own.
+Status add_levels(PackWriter& writer, const ModelFiles& files, const CpuLayer& layer,
+                  std::int32_t index) {
+  const ElasticTable& table = *files.elastic;
+  const std::vector<LayerMatrix> matrices = layer_matrices(files.config);
+  std::vector<const WeightMatrix*> whole;
+  std::vector<bool> has_units;
+  visit_matrices(layer, [&](const LinearWeights& weights) {
+    whole.push_back(&weights.matrix);
+    has_units.push_back(weights.matrix.format.scales == ScaleType::kMultiples);
+  });
+  const std::vector<LevelPart> parts = level_parts(table, files.config, index, has_units);
+  auto next = parts.begin();
+  std::vector<std::byte> columns;
+  for (std::size_t level = table.levels.size(); level-- > 0;) {
+    OUTRIDER_RETURN_IF_ERROR(writer.begin_extent());
+    for (; next != parts.end() && next->level == level; ++next) {
+      const ModelPart part = matrices[next->matrix].part;
+      const WeightMatrix& matrix = *whole[next->matrix];
+      writer.add(weight_name(part, index) + "@" + table.levels[level].name,
+                 is_cut_in_columns(part) ? cut_columns(matrix, next->begin, next->end, columns)
+                                         : cut_rows(matrix, next->begin, next->end));
+    }
+  }
+  return {};
+}
+
 // A tensor whose values are not the stored ones is written as f32.
 void add_tensors(PackWriter& writer, const Weights& weights, std::span<const TensorSpec> specs) {
   for (const TensorSpec& spec : specs) {
@@ -57,11 +85,14 @@ Result<ModelPackWriter> ModelPackWriter::create(const std::string& path) {
 }
 
 Status ModelPackWriter::add_layer(const CpuWeights& weights, std::int32_t layer) {
-  OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
   const ModelConfig& config = weights.files->config;
-  if (layer < config.num_layers) {
-    return add_matrices(*writer_, config, weights.layers[static_cast<std::size_t>(layer)], layer);
+  const bool is_layer = layer < config.num_layers;
+  const auto index = static_cast<std::size_t>(layer);
+  if (is_layer && weights.files->elastic != nullptr) {
+    return add_levels(*writer_, *weights.files, weights.layers[index], layer);
   }
+  OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
+  if (is_layer) return add_matrices(*writer_, config, weights.layers[index], layer);
   writer_->add(weight_name(output_part(config)), weights.head.matrix);
   return {};
 }
@@ -69,6 +100,9 @@ Status ModelPackWriter::add_layer(const CpuWeights& weights, std::int32_t layer)
 Status ModelPackWriter::finish(const CpuWeights& weights, const PackContents& contents) {
   OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
   writer_->add_file(kPackConfigName, config_to_json(weights.files->config, "float32").dump());
+  if (const auto& table = weights.files->elastic) {
+    writer_->add_file(kElasticFile, elastic_table_text(*table));
+  }
   for (const PackText& text : contents.texts) writer_->add_file(text.name, text.content);
   const PackTensors tensors = pack_tensors(weights.files->config, contents.for_exits);
   add_tensors(*writer_, weights.files->weights, tensors.small);

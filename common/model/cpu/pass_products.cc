@@ -48,14 +48,29 @@ void PassProducts::multiply(std::span<const Product> products, const MatmulInput
     for (const Product& product : products) {
       const std::int64_t outputs = product.weights->matrix.outputs;
       const Outputs part{std::max<std::int64_t>(begin - first, 0), std::min(end - first, outputs)};
-      if (part.begin < part.end) {
-        MatmulOutput y = product.y;
-        if (!product.weights->bias.empty()) y.bias = product.weights->bias.data();
-        kernels_.matmul(product.weights->matrix, x, part, y);
-      }
+      if (part.begin < part.end) multiply(product, x, part);
       first += outputs;
     }
   });
+}
+
+void PassProducts::multiply(const Product& product, const MatmulInput& x, Outputs part) const {
+  const LinearWeights& weights = *product.weights;
+  MatmulOutput y = product.y;
+  if (!weights.bias.empty()) y.bias = weights.bias.data();
+  if (weights.parts.empty() || weights.is_beside()) {
+    WeightMatrix matrix = weights.matrix;
+    if (!weights.parts.empty()) matrix.parts = weights.parts.data();
+    matrix.num_parts = std::ssize(weights.parts);
+    return kernels_.matmul(matrix, x, part, y);
+  }
+  for (const WeightMatrix& below : weights.parts) {
+    const Outputs here{std::max<std::int64_t>(part.begin, 0), std::min(part.end, below.outputs)};
+    if (here.begin < here.end) kernels_.matmul(below, x, here, y);
+    part = {part.begin - below.outputs, part.end - below.outputs};
+    y.y += below.outputs;
+    if (y.bias != nullptr) y.bias += below.outputs;
+  }
 }
 
 }  // namespace outrider

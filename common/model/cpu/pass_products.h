@@ -74,6 +74,8 @@ class PassProducts final {
   static MatmulInput input(const Activations& x, std::int64_t rows);
   // Several products of the same activations as one loop over all their outputs.
   void multiply(std::span<const Product> products, const MatmulInput& x);
+  // Some outputs of one product, without a loop.
+  void multiply(const Product& product, const MatmulInput& x, Outputs part) const;
 
  private:
   const bool is_quantized_;

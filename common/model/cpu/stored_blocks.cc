@@ -62,14 +62,34 @@ void unpack_32(DType dtype, const std::byte* block, WeightGroup& out) {
   for (std::uint8_t& value : out.values) value += kMiddle - 16;
 }
 
+// Scale i of a group is so many times the unit, which is exact.
+void take_scale(int i, float unit, int multiple, WeightGroup& out) {
+  out.scales[i] = unit * static_cast<float>(multiple);
+  out.multiples.unit = unit;
+  out.multiples.scales[i] = static_cast<std::int8_t>(multiple);
+}
+
+// Of minimum i, which the K types subtract.
+void take_minimum(int i, float unit, int multiple, WeightGroup& out) {
+  (i == 0 ? out.minimum : out.second_minimum) = -unit * static_cast<float>(multiple);
+  out.multiples.minimum_unit = -unit;
+  out.multiples.minimums[i] = static_cast<std::int8_t>(multiple);
+}
+
+// One scale for the whole group.
+void take_whole_scale(float unit, int multiple, WeightGroup& out) {
+  take_scale(0, unit, multiple, out);
+  out.scales[1] = out.scales[0];
+}
+
 // Q4_K and Q5_K: groups 2g and 2g + 1 share 32 bytes; bit g of fifth-bit byte i is of element i of
 // group g.
 void unpack_k(const std::byte* block, const std::byte* fifth_bits, const std::byte* q,
               WeightGroup* out) {
   for (int g = 0; g < kGroups; ++g) {
     const GroupScale packed = unpack_group_scale(block + 4, g);
-    out[g].scales[0] = out[g].scales[1] = f16_at(block) * static_cast<float>(packed.scale);
-    out[g].minimum = -(f16_at(block + 2) * static_cast<float>(packed.minimum));
+    take_whole_scale(f16_at(block), packed.scale, out[g]);
+    take_minimum(0, f16_at(block + 2), packed.minimum, out[g]);
     for (int i = 0; i < kQuantGroup; ++i) {
       const int low = byte_at(q + g / 2 * kQuantGroup, i) >> (g % 2 * 4) & 15;
       const int fifth = fifth_bits == nullptr ? 0 : (byte_at(fifth_bits, i) >> g & 1) << 4;
@@ -90,11 +110,10 @@ void unpack_q6_k(const std::byte* block, WeightGroup* out) {
     for (int i = 0; i < kQuantGroup; ++i) {
       const int bits = byte_at(low, i) >> (run / 2 * 4) & 15;
       const int value = bits | (byte_at(high, i) >> (2 * run) & 3) << 4;
-      out[g].values[i] = static_cast<std::uint8_t>(value - 32 + kMiddle);
+      out[g].values[i] = static_cast<std::uint8_t>(value);
     }
     for (int s = 0; s < 2; ++s) {
-      out[g].scales[s] =
-          d * static_cast<float>(static_cast<std::int8_t>(byte_at(scales, 2 * g + s)));
+      take_scale(s, d, static_cast<std::int8_t>(byte_at(scales, 2 * g + s)), out[g]);
     }
   }
 }
@@ -110,11 +129,11 @@ void unpack_q2_k(const std::byte* block, WeightGroup* out) {
     for (int i = 0; i < kQuantGroup; ++i) {
       out[g].values[i] = static_cast<std::uint8_t>(two_bits(block + 16, g, i));
     }
-    const int first = byte_at(block, 2 * g), second = byte_at(block, 2 * g + 1);
-    out[g].scales[0] = d * static_cast<float>(first & 15);
-    out[g].scales[1] = d * static_cast<float>(second & 15);
-    out[g].minimum = -(m * static_cast<float>(first >> 4));
-    out[g].second_minimum = -(m * static_cast<float>(second >> 4));
+    for (int s = 0; s < 2; ++s) {
+      const int both = byte_at(block, 2 * g + s);
+      take_scale(s, d, both & 15, out[g]);
+      take_minimum(s, m, both >> 4, out[g]);
+    }
   }
 }
 
@@ -127,7 +146,7 @@ void unpack_q3_k(const std::byte* block, WeightGroup* out) {
       out[g].values[i] = static_cast<std::uint8_t>((two_bits(block + 32, g, i) | third) + 4);
     }
     for (int s = 0; s < 2; ++s) {
-      out[g].scales[s] = d * static_cast<float>(unpack_q3_k_scale(block + 96, 2 * g + s));
+      take_scale(s, d, unpack_q3_k_scale(block + 96, 2 * g + s), out[g]);
     }
   }
 }
@@ -135,14 +154,14 @@ void unpack_q3_k(const std::byte* block, WeightGroup* out) {
 void unpack_iq4_xs(const std::byte* block, WeightGroup* out) {
   for (int g = 0; g < kGroups; ++g) {
     unpack_halves(block + 8 + g * kHalf, out[g]);
-    out[g].scales[0] = out[g].scales[1] =
-        f16_at(block) * static_cast<float>(unpack_iq4_xs_scale(block, g));
+    take_whole_scale(f16_at(block), unpack_iq4_xs_scale(block, g), out[g]);
   }
 }
 
 }  // namespace
 
 std::optional<QuantFormat> stored_format(DType dtype) {
+  constexpr ScaleType kMultiples = ScaleType::kMultiples;
   switch (dtype) {
     case DType::kF32:
     case DType::kF16:
@@ -156,23 +175,23 @@ std::optional<QuantFormat> stored_format(DType dtype) {
     case DType::kQ5_1:
       return QuantFormat{.bits = 8, .has_minimum = true};
     case DType::kQ5_K:
-      return QuantFormat{.bits = 8, .wide_scales = true, .has_minimum = true};
+      return QuantFormat{.bits = 8, .scales = kMultiples, .has_minimum = true};
     case DType::kQ6_K:
-      return QuantFormat{.bits = 8, .scale_group = 16, .wide_scales = true};
+      return QuantFormat{.bits = 6, .scale_group = 16, .scales = kMultiples};
     case DType::kQ4_0:
       return QuantFormat{.bits = 4};
     case DType::kQ4_1:
       return QuantFormat{.bits = 4, .has_minimum = true};
     case DType::kQ4_K:
-      return QuantFormat{.bits = 4, .wide_scales = true, .has_minimum = true};
+      return QuantFormat{.bits = 4, .scales = kMultiples, .has_minimum = true};
     case DType::kQ2_K:
-      return QuantFormat{.bits = 4, .scale_group = 16, .wide_scales = true, .has_minimum = true};
+      return QuantFormat{.bits = 4, .scale_group = 16, .scales = kMultiples, .has_minimum = true};
     case DType::kQ3_K:
-      return QuantFormat{.bits = 4, .scale_group = 16, .wide_scales = true};
+      return QuantFormat{.bits = 4, .scale_group = 16, .scales = kMultiples};
     case DType::kIQ4_NL:
       return QuantFormat{.bits = 4, .has_table = true};
     case DType::kIQ4_XS:
-      return QuantFormat{.bits = 4, .wide_scales = true, .has_table = true};
+      return QuantFormat{.bits = 4, .scales = kMultiples, .has_table = true};
   }
   OUTRIDER_CHECK(false);
 }
@@ -181,8 +200,9 @@ std::optional<QuantFormat> stored_format(const QuantizedMatrix& matrix) {
   const bool is_in_order = matrix.group_ids.empty();
   const bool fits_groups = matrix.num_groups == 1 || matrix.group_size % kQuantGroup == 0;
   if (matrix.method == QuantMethod::kFp8 || !is_in_order || !fits_groups) return std::nullopt;
+  const bool is_f16 = matrix.is_symmetric && matrix.scale_dtype == DType::kF16;
   const QuantFormat format{.bits = static_cast<std::uint8_t>(matrix.bits == 8 ? 8 : 4),
-                           .wide_scales = !matrix.is_symmetric || matrix.scale_dtype != DType::kF16,
+                           .scales = is_f16 ? ScaleType::kF16 : ScaleType::kF32,
                            .has_minimum = !matrix.is_symmetric};
   // Values of 8 bits with a minimum are at most 127; an f32 scale times a zero point is rounded.
   const bool is_exact =
@@ -191,17 +211,24 @@ std::optional<QuantFormat> stored_format(const QuantizedMatrix& matrix) {
 }
 
 std::optional<QuantFormat> stored_format(const TensorView& tensor) {
-  return tensor.quantized != nullptr ? stored_format(*tensor.quantized)
-                                     : stored_format(tensor.dtype);
+  if (tensor.quantized != nullptr) return stored_format(*tensor.quantized);
+  std::optional<QuantFormat> format = stored_format(tensor.dtype);
+  const bool has_units = format && format->scales == ScaleType::kMultiples;
+  // Groups that part from their block have no neighbours with their unit.
+  if (has_units && !tensor.keeps_runs(kBlockGroups * kQuantGroup)) {
+    format->scales = ScaleType::kF32;
+    if (format->bits == 6) format->bits = 8;
+  }
+  return format;
 }
 
 bool keeps_blocks(const QuantFormat& format, const std::optional<QuantFormat>& stored) {
-  return stored && format == with_bits(*stored, format.bits);
+  return stored && format.bits >= stored->bits && format == with_bits(*stored, format.bits);
 }
 
 QuantFormat with_bits(QuantFormat stored, std::uint8_t bits) {
-  stored.bits = bits;
   if (bits == 8) stored.has_table = false;
+  if (bits == 4 || stored.bits == 4) stored.bits = bits;
   return stored;
 }
 

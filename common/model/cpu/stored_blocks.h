@@ -3,15 +3,15 @@
 //
 //   Q8_0, Q5_0         8 bits, f16 scales
 //   Q5_1               8 bits, f16 scales and minimums
-//   Q5_K               8 bits, f32 scales and minimums
-//   Q6_K               8 bits, f32 scales, one for each 16 weights
+//   Q5_K               8 bits, multiples as scales and minimums
+//   Q6_K               6 bits, multiples as scales, one for each 16 weights
 //   Q4_0               4 bits, f16 scales
 //   Q4_1               4 bits, f16 scales and minimums
-//   Q4_K               4 bits, f32 scales and minimums
+//   Q4_K               4 bits, multiples as scales and minimums
 //   IQ4_NL             4 bits, indices of a table, f16 scales
-//   IQ4_XS             4 bits, indices of a table, f32 scales
-//   Q2_K               4 bits, f32 scales and minimums, one for each 16 weights
-//   Q3_K               4 bits, f32 scales, one for each 16 weights
+//   IQ4_XS             4 bits, indices of a table, multiples as scales
+//   Q2_K               4 bits, multiples as scales and minimums, one for each 16 weights
+//   Q3_K               4 bits, multiples as scales, one for each 16 weights
 //
 //   AWQ, GPTQ          4 bits, f32 scales and minimums; f16 scales (f32 if they are not f16) where
 //                      each zero point is in the middle of the range
@@ -20,8 +20,9 @@
 // The 4-bit types fit 8 bits too, with the same scales. A directory's groups must be whole groups
 // of 32 inputs in the inputs' order; FP8 and other groups are no sums of integers here.
 //
-// The K types' scales are products of an f16 and a small integer, exact in f32. Values of two and
-// three bits take four, those of five and six bits eight.
+// Multiples are those of the blocks' own f16 numbers. Where a matrix's columns are moved in other
+// than whole blocks of 256, scales and minimums are their products in f32, which are exact, and
+// values of 6 bits take 8. Values of two and three bits take four bits, those of five bits eight.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -41,7 +42,8 @@ std::optional<QuantFormat> stored_format(DType dtype);
 std::optional<QuantFormat> stored_format(const QuantizedMatrix& matrix);
 std::optional<QuantFormat> stored_format(const TensorView& tensor);
 
-// The format for the same weights with `bits` per value, at least those of `stored`.
+// The format for the same weights with `bits` per value, 8 or 4, at least those of `stored`. 8 are
+// a bound: 6 stay 6.
 QuantFormat with_bits(QuantFormat stored, std::uint8_t bits);
 
 // Whether the format holds weights of the stored one, if there is one, without loss.

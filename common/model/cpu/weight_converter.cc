@@ -70,7 +70,7 @@ Result<AnonymousMemory> WeightConverter::convert(const TensorView& tensor, Weigh
       copy_blocks(source, matrix, memory.as<std::byte>());
     }
   } else if (!quantize_rows(source, matrix, memory.as<std::byte>())) {
-    matrix.format.wide_scales = true;
+    matrix.format.scales = ScaleType::kF32;
     OUTRIDER_ASSIGN_OR_RETURN(memory, allocate(matrix));
     quantize_rows(source, matrix, memory.as<std::byte>());
   }
@@ -193,7 +193,7 @@ bool WeightConverter::quantize_rows(const Rows& source, const WeightMatrix& matr
       writer.store(n, at / kQuantGroup, group);
     }
   });
-  if (format.wide_scales || largest.value() == 0.0f) return true;
+  if (format.scales == ScaleType::kF32 || largest.value() == 0.0f) return true;
   return largest_scale.value() >= kSmallestLargestScale && largest.value() <= kF16Largest;
 }
 

@@ -27,7 +27,7 @@ class WeightConverter final {
   WeightConverter(const Kernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
 
   // matrix: complete except `data`, which is set to the returned memory. Scales become f32 where
-  // f16 lacks the range (format.wide_scales). chosen: the rows of `source` in the matrix; empty:
+  // f16 lacks the range (format.scales). chosen: the rows of `source` in the matrix; empty:
   // all. Errors: RESOURCE_EXHAUSTED.
   Result<AnonymousMemory> convert(const TensorView& source, WeightMatrix& matrix,
                                   std::span<const TokenId> chosen = {});

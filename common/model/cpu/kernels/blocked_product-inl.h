@@ -71,21 +71,40 @@ struct WidenedWeights {
 
 inline constexpr std::size_t kRowSums = kBlockColumns * kLanes;  // floats
 
-// How a row of weights or activations is cut into blocks of elements, and these into steps of 16.
-struct Blocks {
-  std::size_t inputs;
-  std::size_t padded;    // up to whole steps
-  std::size_t elements;  // of a block, whole steps
+// Some elements of a part of the weights, in steps of 16; whole ones, and perhaps a partial one,
+// which is filled with zeros.
+struct Block {
+  const WeightMatrix& part;
+  std::size_t first;  // element of the part
+  std::size_t k;      // element of a row of activations
+  std::size_t steps;
+  std::size_t whole_steps;
+};
 
-  Blocks(std::size_t inputs, std::size_t rows)
-      : inputs(inputs),
-        padded((inputs + kLanes - 1) / kLanes * kLanes),
+// How a row of weights or activations is cut into blocks: each lies in one part of the weights.
+struct Blocks {
+  std::span<const WeightMatrix> parts;
+  std::size_t padded;    // elements of a row, up to whole steps
+  std::size_t elements;  // of a block at most, whole steps
+
+  Blocks(const WeightMatrix& weights, std::size_t rows)
+      : parts(parts_of(weights)),
+        padded(static_cast<std::size_t>(pad_to_lanes(weights.inputs))),
         elements(kTileElements / std::min(rows, kTileRows) / kLanes * kLanes) {}
 
-  // Of the block that begins at element k.
-  std::size_t steps(std::size_t k) const { return std::min(elements, padded - k) / kLanes; }
-  // Whole steps of the weights; a partial step after them is filled with zeros.
-  std::size_t whole_steps(std::size_t k) const { return std::min(elements, inputs - k) / kLanes; }
+  template <class F>
+  HWY_INLINE void for_each(const F& f) const {
+    std::size_t k = 0;
+    for (const WeightMatrix& part : parts) {
+      const auto inputs = static_cast<std::size_t>(part.inputs);
+      for (std::size_t first = 0; first < inputs; first += elements) {
+        const std::size_t count = std::min(elements, inputs - first);
+        const std::size_t steps = (count + kLanes - 1) / kLanes;
+        f(Block{part, first, k, steps, count / kLanes});
+        k += steps * kLanes;
+      }
+    }
+  }
 };
 
 // Activations in the order in which tiles read them, in thread-local memory: rows at a distance of
@@ -94,7 +113,7 @@ struct Blocks {
 class PackedActivations {
  public:
   PackedActivations(const MatmulInput& x, const Blocks& blocks)
-      : blocks_(blocks), rows_(static_cast<std::size_t>(x.rows)) {
+      : padded_(blocks.padded), rows_(static_cast<std::size_t>(x.rows)) {
     static thread_local AlignedBuffer<float> buffer;
     static thread_local std::uint64_t number = 0;  // number of the input in the buffer
     buffer.grow(rows_ * blocks.padded);
@@ -105,16 +124,16 @@ class PackedActivations {
     const auto stride = static_cast<std::size_t>(x.stride);
     float* to = buffer.data();
     for_each_tile([&](std::size_t row, std::size_t count) {
-      for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) {
+      blocks.for_each([&](const Block& block) {
         for (std::size_t p = 0; p < kParts; ++p) {
-          const float* from = x.values + row * stride + k + p * kPartLanes;
-          for (std::size_t s = 0; s < blocks_.steps(k); ++s, from += kLanes) {
+          const float* from = x.values + row * stride + block.k + p * kPartLanes;
+          for (std::size_t s = 0; s < block.steps; ++s, from += kLanes) {
             for (std::size_t r = 0; r < count; ++r, to += kPartLanes) {
               hn::StoreU(hn::LoadU(d, from + r * stride), d, to);
             }
           }
         }
-      }
+      });
     });
   }
 
@@ -132,11 +151,11 @@ class PackedActivations {
 
   // A tile's part of the block at k, from a step on.
   const float* tile(std::size_t row, std::size_t rows, std::size_t k, std::size_t step) const {
-    return values_ + row * blocks_.padded + rows * (k + step * kPartLanes);
+    return values_ + row * padded_ + rows * (k + step * kPartLanes);
   }
 
  private:
-  const Blocks blocks_;
+  std::size_t padded_;
   std::size_t rows_;
   const float* values_;
 };
@@ -227,9 +246,7 @@ template <class T>
 class BlockedProduct {
  public:
   BlockedProduct(const WeightMatrix& weights, const MatmulInput& x)
-      : weights_(static_cast<const T*>(weights.data)),
-        stride_(static_cast<std::size_t>(weights.row_inputs())),
-        blocks_(static_cast<std::size_t>(weights.inputs), static_cast<std::size_t>(x.rows)),
+      : blocks_(weights, static_cast<std::size_t>(x.rows)),
         x_(x, blocks_),
         is_widened_(x.rows > static_cast<std::int64_t>(kInPlaceRows)) {
     static thread_local AlignedBuffer<float> widened, sums;
@@ -246,75 +263,78 @@ class BlockedProduct {
       if (is_widened_) {
         multiply_widened(columns);
       } else {
-        for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) {
-          multiply_in_place(columns, k);
-        }
+        blocks_.for_each([&](const Block& block) { multiply_in_place(columns, block); });
       }
       store(columns, y);
     }
   }
 
  private:
-  // Column c of a block; beyond the last it is the last again, and the result is ignored.
-  const T* column(Outputs columns, std::size_t c) const {
+  // Column c from the block on; beyond the last it is the last again, and the result is ignored.
+  static const T* column(Outputs columns, std::size_t c, const Block& block) {
     const std::int64_t n = std::min(columns.begin + static_cast<std::int64_t>(c), columns.end - 1);
-    return weights_ + static_cast<std::size_t>(n) * stride_;
+    return static_cast<const T*>(block.part.data) + n * block.part.row_inputs() + block.first;
   }
 
-  // Columns c .. of the block at k; the next tile to be read is beside them, or the first of the
-  // next block.
-  WeightsInPlace<T> weights_at(Outputs columns, std::size_t c, std::size_t k) const {
+  // Columns c .. of the block; the next tile to be read is beside them, or the first of what
+  // follows the block.
+  WeightsInPlace<T> weights_at(Outputs columns, std::size_t c, const Block& block) const {
     const bool is_last = columns.begin + static_cast<std::int64_t>(c + kTileColumns) >= columns.end;
     const std::size_t next = is_last ? 0 : c + kTileColumns;
-    const std::size_t next_k = is_last ? std::min(k + blocks_.elements, blocks_.inputs - 1) : k;
+    const auto inputs = static_cast<std::size_t>(block.part.inputs);
+    const std::size_t ahead =
+        is_last ? std::min(blocks_.elements, inputs - 1 - block.first) : std::size_t{0};
     WeightsInPlace<T> weights;
     for (std::size_t i = 0; i < kTileColumns; ++i) {
-      weights.columns[i] = column(columns, c + i) + k;
-      weights.next[i] = column(columns, next + i) + next_k;
+      weights.columns[i] = column(columns, c + i, block);
+      weights.next[i] = column(columns, next + i, block) + ahead;
     }
     return weights;
   }
 
-  void multiply_in_place(Outputs columns, std::size_t k) {
+  void multiply_in_place(Outputs columns, const Block& block) {
     const auto count = static_cast<std::size_t>(columns.end - columns.begin);
-    const std::size_t whole = blocks_.whole_steps(k);
+    const std::size_t whole = block.whole_steps;
     for (std::size_t c = 0; c < count; c += kTileColumns) {
-      WeightsInPlace<T> weights = weights_at(columns, c, k);
-      if (whole > 0) add_tiles(weights, c, k, 0, whole);
-      if (whole == blocks_.steps(k)) continue;
+      WeightsInPlace<T> weights = weights_at(columns, c, block);
+      if (whole > 0) add_tiles(weights, c, block, 0, whole);
+      if (whole == block.steps) continue;
       T last[kTileColumns][kLanes];
       for (std::size_t i = 0; i < kTileColumns; ++i) {
-        pad(weights.columns[i] + whole * kLanes, blocks_.inputs - k - whole * kLanes, last[i]);
+        pad(weights.columns[i] + whole * kLanes, last_elements(block), last[i]);
         weights.columns[i] = weights.next[i] = last[i];
       }
-      add_tiles(weights, c, k, whole, 1);
+      add_tiles(weights, c, block, whole, 1);
     }
+  }
+
+  // Of a partial step.
+  static std::size_t last_elements(const Block& block) {
+    return static_cast<std::size_t>(block.part.inputs) - block.first - block.whole_steps * kLanes;
   }
 
   // All columns of a block, including the repeated ones beyond the last.
   void multiply_widened(Outputs columns) {
-    for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) widen_block(columns, k);
+    blocks_.for_each([&](const Block& block) { widen_block(columns, block); });
     x_.for_each_tile([&](std::size_t row, std::size_t rows) {
-      for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) {
-        add_widened(row, rows, k);
-      }
+      blocks_.for_each([&](const Block& block) { add_widened(row, rows, block); });
     });
   }
 
-  void widen_block(Outputs columns, std::size_t k) {
-    const std::size_t steps = blocks_.steps(k);
+  void widen_block(Outputs columns, const Block& block) {
     for (std::size_t c = 0; c < kBlockColumns; ++c) {
-      float* to = widened_ + k * kBlockColumns + c / kTileColumns * kTileColumns * steps * kLanes +
+      float* to = widened_ + block.k * kBlockColumns +
+                  c / kTileColumns * kTileColumns * block.steps * kLanes +
                   c % kTileColumns * kPartLanes;
-      widen_column(column(columns, c) + k, k, to);
+      widen_column(column(columns, c, block), block, to);
     }
   }
 
-  void add_widened(std::size_t row, std::size_t rows, std::size_t k) {
-    const std::size_t steps = blocks_.steps(k);
-    const float* const x = x_.tile(row, rows, k, 0);
+  void add_widened(std::size_t row, std::size_t rows, const Block& block) {
+    const std::size_t steps = block.steps;
+    const float* const x = x_.tile(row, rows, block.k, 0);
     for (std::size_t c = 0; c < kBlockColumns; c += kTileColumns) {
-      const WidenedWeights weights{widened_ + k * kBlockColumns + c * steps * kLanes,
+      const WidenedWeights weights{widened_ + block.k * kBlockColumns + c * steps * kLanes,
                                    steps * kTileColumns * kPartLanes};
       // Activations are one stream; the next ones are prefetched column by column.
       prefetch(x + rows * (steps * kLanes + c * steps * kLanes / kBlockColumns),
@@ -324,23 +344,23 @@ class BlockedProduct {
     }
   }
 
-  HWY_INLINE void widen_column(const T* from, std::size_t k, float* to) const {
-    const std::size_t steps = blocks_.steps(k), whole = blocks_.whole_steps(k);
+  HWY_INLINE void widen_column(const T* from, const Block& block, float* to) const {
+    const std::size_t steps = block.steps, whole = block.whole_steps;
     prefetch(from + blocks_.elements, blocks_.elements * sizeof(T));
     for (std::size_t s = 0; s < whole; ++s) widen_step(from + s * kLanes, s, steps, to);
     if (whole == steps) return;
     T last[kLanes];
-    pad(from + whole * kLanes, blocks_.inputs - k - whole * kLanes, last);
+    pad(from + whole * kLanes, last_elements(block), last);
     widen_step(last, whole, steps, to);
   }
 
-  // All rows by the columns of a tile, which begins at the block's column c: `steps` of the block
-  // at k, from step `first` on.
+  // All rows by the columns of a tile, which begins at column c: `steps` of the block, from step
+  // `first` on.
   template <class Weights>
-  HWY_INLINE void add_tiles(const Weights& weights, std::size_t c, std::size_t k, std::size_t first,
-                            std::size_t steps) {
+  HWY_INLINE void add_tiles(const Weights& weights, std::size_t c, const Block& block,
+                            std::size_t first, std::size_t steps) {
     x_.for_each_tile([&](std::size_t row, std::size_t rows) {
-      add_rows<kTileRows>(weights, x_.tile(row, rows, k, first), blocks_.steps(k), rows, steps,
+      add_rows<kTileRows>(weights, x_.tile(row, rows, block.k, first), block.steps, rows, steps,
                           row == 0, sums_ + row * kRowSums + c * kLanes);
     });
   }
@@ -360,8 +380,6 @@ class BlockedProduct {
     }
   }
 
-  const T* weights_;    // [outputs, stride_]
-  std::size_t stride_;  // elements from row to row
   const Blocks blocks_;
   const PackedActivations x_;
   const bool is_widened_;

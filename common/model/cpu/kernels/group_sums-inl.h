@@ -7,7 +7,8 @@
 //
 //   dot     adds four products of unsigned weights and signed activations
 //   AVX2    int8 weights as two halves of four bits: eight steps of at most 2 * 15 * 127 add up to
-//           30 480, so 16-bit lanes hold a whole group's sum, and no product saturates
+//           30 480, so 16-bit lanes hold a whole group's sum, and no product saturates; int6
+//           weights whole, as two steps of at most 2 * 63 * 127 add up to 32 004
 //   NEON    int8 weights as signed numbers, widening products, pairs added
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -51,7 +52,8 @@ HWY_INLINE BytePart look_up(const std::uint8_t* table, BytePart indices) {
 template <int kBits>
 struct StepWeights;
 
-// The sum of one row's group: begin(), add() for each step, end(). The offset is added once.
+// The sum of one row's group: begin(), add() for each step of the group, end(). The offset is added
+// once.
 template <int kBits>
 struct GroupSum;
 
@@ -82,7 +84,7 @@ struct StepWeights {
 template <int kBits>
 struct GroupSum {
   HWY_INLINE void begin(std::int32_t offset) { sum = hn::Set(IntTag(), offset); }
-  HWY_INLINE void add(const StepWeights<kBits>& w, BytePart x) {
+  HWY_INLINE void add(const StepWeights<kBits>& w, BytePart x, std::size_t /*step*/) {
     sum = add_products(sum, w.all, x);
 #if HWY_TARGET == HWY_NEON
     keep_in_register(sum.raw);
@@ -142,7 +144,7 @@ struct StepWeights<8> {
 template <>
 struct GroupSum<8> {
   HWY_INLINE void begin(std::int32_t /*offset*/) { low = high = hn::Zero(ShortTag()); }
-  HWY_INLINE void add(const StepWeights<8>& w, BytePart x) {
+  HWY_INLINE void add(const StepWeights<8>& w, BytePart x, std::size_t /*step*/) {
     add_products(low, w.low, x);
     add_products(high, w.high, x);
   }
@@ -164,13 +166,37 @@ struct StepWeights<4> {
 template <>
 struct GroupSum<4> {
   HWY_INLINE void begin(std::int32_t /*offset*/) { sum = hn::Zero(ShortTag()); }
-  HWY_INLINE void add(const StepWeights<4>& w, BytePart x) { add_products(sum, w.all, x); }
+  HWY_INLINE void add(const StepWeights<4>& w, BytePart x, std::size_t /*step*/) {
+    add_products(sum, w.all, x);
+  }
   template <bool kHasOffset>
   HWY_INLINE IntPart end(std::int32_t offset) const {
     return with_offset<kHasOffset>(add_pairs(sum, 1), offset);
   }
   HWY_INLINE GroupSum() {}  // NOLINT(modernize-use-equals-default)
   ShortPart sum;
+};
+
+template <>
+struct StepWeights<6> {
+  HWY_INLINE void take(BytePart bytes, std::uint8_t /*flip*/) { all = bytes; }
+  HWY_INLINE StepWeights() {}  // NOLINT(modernize-use-equals-default): see Lanes
+  BytePart all;
+};
+
+// Of half a group, four steps.
+template <>
+struct GroupSum<6> {
+  HWY_INLINE void begin(std::int32_t /*offset*/) { sum[0] = sum[1] = hn::Zero(ShortTag()); }
+  HWY_INLINE void add(const StepWeights<6>& w, BytePart x, std::size_t step) {
+    add_products(sum[step % 2], w.all, x);
+  }
+  template <bool kHasOffset>
+  HWY_INLINE IntPart end(std::int32_t offset) const {
+    return with_offset<kHasOffset>(hn::Add(add_pairs(sum[0], 1), add_pairs(sum[1], 1)), offset);
+  }
+  HWY_INLINE GroupSum() {}  // NOLINT(modernize-use-equals-default)
+  ShortPart sum[2];
 };
 
 #else  // NEON
@@ -191,7 +217,8 @@ template <int kBits>
 struct GroupSum {
   HWY_INLINE void begin(std::int32_t offset) { sum = hn::Set(IntTag(), offset); }
   // A pair sums to at most 2 * 128 * 127 < 2^15.
-  HWY_INLINE void add(const StepWeights<kBits>& weights, BytePart activations) {
+  HWY_INLINE void add(const StepWeights<kBits>& weights, BytePart activations,
+                      std::size_t /*step*/) {
     const int8x16_t w = vreinterpretq_s8_u8(weights.all.raw);
     const int8x16_t x = vreinterpretq_s8_u8(activations.raw);
     const int16x8_t low = vmull_s8(vget_low_s8(w), vget_low_s8(x));

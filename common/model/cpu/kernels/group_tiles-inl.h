@@ -31,17 +31,19 @@ inline constexpr std::size_t kStepBytes = 4 * kPanelOutputs;
 inline constexpr std::size_t kPartBytes = 4 * kPartLanes;
 
 // A format's constants.
-template <int kBitsOf, int kScaleGroup, bool kMinimum, bool kTable = false>
+template <int kBitsOf, int kScaleGroup, bool kMinimum, bool kMultiplesOf, bool kTable = false>
 struct Format {
   static constexpr int kStoredBits = kBitsOf;
   static constexpr bool kHasTable = kTable;
   static constexpr int kBits = kTable ? 8 : kBitsOf;  // of the numbers that are multiplied
   static constexpr bool kHasMinimum = kMinimum;
+  static constexpr bool kHasMultiples = kMultiplesOf;  // as scales
   static constexpr std::size_t kGroupBytes = kPanelOutputs * kQuantGroup * kStoredBits / 8;
   static constexpr std::size_t kScales = kQuantGroup / kScaleGroup;
-  // Registers of weights that a scale's weights are in. Those of 4 bits hold both half groups.
-  static constexpr std::size_t kSteps = kStoredBits == 4 ? 4 : kScaleGroup / 4;
-  static constexpr std::size_t kHalfBytes = kStoredBits == 4 ? 0 : kSteps * kStepBytes;
+  // Registers of weights that a scale's weights are in. Those of 4 bits, also the low ones of 6,
+  // hold both half groups.
+  static constexpr std::size_t kSteps = kStoredBits == 8 ? kScaleGroup / 4 : 4;
+  static constexpr std::size_t kHalfBytes = kStoredBits == 8 ? kSteps * kStepBytes : 0;
   // Whether the weights' zero must be subtracted from sums.
   static constexpr bool kHasOffset = !kHasMinimum && !(kSignedBytes && kBits == 8);
   static constexpr std::size_t kOffset = kScales == 2 ? offsetof(QuantizedGroup, half_offsets8)
@@ -66,7 +68,8 @@ template <class F>
 HWY_INLINE std::int32_t offset_of(const std::byte* group, std::size_t half) {
   if constexpr (!F::kHasOffset) return 0;
   const auto offset = read_as<std::int32_t>(group + F::kOffset + half * sizeof(std::int32_t));
-  return F::kScales == 2 && F::kBits == 4 ? offset / 16 : offset;  // of zero 8 from that of 128
+  // Of zero 8 or 32 from that of 128.
+  return F::kScales == 2 ? offset >> (8 - F::kBits) : offset;
 }
 
 // Registers of weights of a step for kTogether parts from `part` on.
@@ -74,6 +77,24 @@ HWY_INLINE void load_step(const std::uint8_t* values, std::size_t step, int part
   for (int t = 0; t < kTogether; ++t) {
     bytes[t] = hn::LoadU(
         ByteTag(), values + step * kStepBytes + static_cast<std::size_t>(part + t) * kPartBytes);
+  }
+}
+
+// The numbers of 6 bits whose low bits are in the halves `half` of a step's bytes. values: the
+// group's.
+HWY_INLINE void join_bits(const std::uint8_t* values, std::size_t half, std::size_t step, int part,
+                          BytePart* bytes) {
+  const hn::RebindToUnsigned<ShortTag> d16;
+  BytePart high[kTogether];
+  load_step(values, 4 + half, part, high);
+  for (int t = 0; t < kTogether; ++t) {
+    const auto pairs = hn::BitCast(d16, high[t]);
+    const auto moved = step == 0   ? hn::ShiftLeft<4>(pairs)
+                       : step == 1 ? hn::ShiftLeft<2>(pairs)
+                       : step == 2 ? pairs
+                                   : hn::ShiftRight<2>(pairs);
+    const BytePart raised = hn::And(hn::BitCast(ByteTag(), moved), hn::Set(ByteTag(), 0x30));
+    bytes[t] = hn::Or(half_of(bytes[t], half), raised);
   }
 }
 
@@ -93,6 +114,9 @@ struct RowSums {
       BytePart bytes[kTogether];
       load_step(values, s, part, bytes);
       if constexpr (F::kStoredBits == 8) {
+        add_step(bytes, flip, half * kQuantGroup / 2 + 4 * s, x);
+      } else if constexpr (F::kStoredBits == 6) {
+        join_bits(values, half, s, part, bytes);
         add_step(bytes, flip, half * kQuantGroup / 2 + 4 * s, x);
       } else {
         // A scale is for both halves of the bytes, or for one of them.
@@ -127,7 +151,7 @@ struct RowSums {
     OUTRIDER_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const BytePart four = broadcast_four(x[r] + at);
-      for (int t = 0; t < kTogether; ++t) group[r][t].add(weights[t], four);
+      for (int t = 0; t < kTogether; ++t) group[r][t].add(weights[t], four, at / 4);
     }
   }
 
@@ -159,8 +183,12 @@ struct PairSums {
       BytePart first[kTogether], second[kTogether];
       load_step(values, s, part, first);
       load_step(values, s + 1, part, second);
+      if constexpr (F::kStoredBits == 6) {
+        join_bits(values, half, s, part, first);
+        join_bits(values, half, s + 1, part, second);
+      }
       for (int t = 0; t < kTogether; ++t) {
-        if constexpr (F::kStoredBits == 8) {
+        if constexpr (F::kStoredBits != 4) {
           add_two_steps(t, first[t], second[t], flip, half * kQuantGroup / 2 + 4 * s, x);
         } else {
           add_half_steps(t, first[t], second[t], flip, s, half, x);

@@ -11,13 +11,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "common/base/vector_targets.h"
 #include "common/model/cpu/kernels/quant_format.h"
 
 namespace outrider {
 
-// Raise it when the bits of a kernel's results, or the layout it reads, change.
+// Raise it when the bits of a kernel's results change. Where only the layout of the weights does,
+// the version of files with weights rises instead (pack_index.cc).
 inline constexpr const char* kKernelVersion = "4";
 
 // Rounds up to whole 16 lanes: the stride of activations and of cached keys and values.
@@ -39,9 +41,20 @@ struct WeightMatrix {
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
   std::int64_t stored_inputs = 0;  // of a row in memory; 0: `inputs`
+  // Null: the matrix lies at `data`. Else its inputs lie in so many matrices of the same outputs
+  // and format, whole steps of 32 each except the last: a sum goes on from one to the next.
+  const WeightMatrix* parts = nullptr;
+  std::int64_t num_parts = 0;
 
   std::int64_t row_inputs() const { return stored_inputs == 0 ? inputs : stored_inputs; }
 };
+
+// Where a matrix's inputs lie, in their order: 1 to kMaxParts matrices without parts.
+inline constexpr std::int64_t kMaxParts = 32;
+inline std::span<const WeightMatrix> parts_of(const WeightMatrix& matrix) {
+  if (matrix.parts == nullptr) return {&matrix, 1};
+  return {matrix.parts, static_cast<std::size_t>(matrix.num_parts)};
+}
 
 // Rows of activations.
 struct MatmulInput {
@@ -49,8 +62,8 @@ struct MatmulInput {
   std::int64_t stride = 0;               // pad_to_lanes(inputs)
   const float* values = nullptr;         // [rows, stride] f32, zero beyond `inputs`
   const std::byte* quantized = nullptr;  // [rows] of QuantizedGroups; read by kQuantized only
-  // Equal numbers, if not 0, mean equal rows and values: data that a thread prepared for its first
-  // product is reused for the next.
+  // Equal numbers, if not 0, mean equal rows and values, for weights whose inputs lie in the same
+  // parts: data that a thread prepared for its first product is reused for the next.
   std::uint64_t number = 0;
 };
 

@@ -30,11 +30,7 @@ template <class T>
 class RowProduct {
  public:
   // x: [pad_to_lanes(inputs)]
-  RowProduct(const WeightMatrix& weights, const float* x)
-      : weights_(static_cast<const T*>(weights.data)),
-        inputs_(static_cast<std::size_t>(weights.inputs)),
-        stride_(static_cast<std::size_t>(weights.row_inputs())),
-        x_(x) {}
+  RowProduct(const WeightMatrix& weights, const float* x) : parts_(parts_of(weights)), x_(x) {}
 
   void run(Outputs part, const MatmulOutput& y) const {
     for (std::int64_t n = part.begin; n < part.end; n += kColumns) {
@@ -48,28 +44,40 @@ class RowProduct {
  private:
   static constexpr std::int64_t kColumns = 4;
 
-  // Beyond the last column it repeats the last, and the result is ignored.
   HWY_NOINLINE void multiply(std::int64_t n, std::int64_t count, float* out) const {
-    const T* w[kColumns];
-    for (std::int64_t c = 0; c < kColumns; ++c) {
-      w[c] = weights_ + static_cast<std::size_t>(n + std::min(c, count - 1)) * stride_;
-    }
-    const T* const next_tile = w[0] + kColumns * stride_;
     Lanes sums[kColumns];
     for (Lanes& sum : sums) sum = zero_lanes();
-    const std::size_t whole = inputs_ / kLanes * kLanes;
-    for (std::size_t k = 0; k < whole; k += kLanes)
-      step(w, k, next_tile + kColumns * k, x_ + k, sums);
-    if (whole < inputs_) {
-      T padded[kColumns][kLanes];
-      for (std::int64_t c = 0; c < kColumns; ++c) {
-        pad(w[c] + whole, inputs_ - whole, padded[c]);
-        w[c] = padded[c];
-      }
-      step(w, 0, next_tile, x_ + whole, sums);
+    const float* x = x_;
+    for (const WeightMatrix& part : parts_) {
+      add_part(part, n, count, x, sums);
+      x += part.inputs;
     }
     hn::StoreU(sum_quads(fold(sums[0]), fold(sums[1]), fold(sums[2]), fold(sums[3])), QuadTag(),
                out);
+  }
+
+  // Beyond the last column it repeats the last, and the result is ignored.
+  HWY_INLINE static void add_part(const WeightMatrix& part, std::int64_t n, std::int64_t count,
+                                  const float* x, Lanes* sums) {
+    const auto inputs = static_cast<std::size_t>(part.inputs);
+    const auto stride = static_cast<std::size_t>(part.row_inputs());
+    const T* w[kColumns];
+    for (std::int64_t c = 0; c < kColumns; ++c) {
+      w[c] = static_cast<const T*>(part.data) +
+             static_cast<std::size_t>(n + std::min(c, count - 1)) * stride;
+    }
+    const T* const next_tile = w[0] + kColumns * stride;
+    const std::size_t whole = inputs / kLanes * kLanes;
+    for (std::size_t k = 0; k < whole; k += kLanes)
+      step(w, k, next_tile + kColumns * k, x + k, sums);
+    if (whole < inputs) {
+      T padded[kColumns][kLanes];
+      for (std::int64_t c = 0; c < kColumns; ++c) {
+        pad(w[c] + whole, inputs - whole, padded[c]);
+        w[c] = padded[c];
+      }
+      step(w, 0, next_tile, x + whole, sums);
+    }
   }
 
   // Neighbouring columns are several short streams. So the next tile's memory is prefetched in
@@ -91,9 +99,7 @@ class RowProduct {
     }
   }
 
-  const T* weights_;  // [outputs, stride_]
-  std::size_t inputs_;
-  std::size_t stride_;  // elements from row to row
+  const std::span<const WeightMatrix> parts_;
   const float* x_;
 };
 

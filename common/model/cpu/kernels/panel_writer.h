@@ -21,7 +21,8 @@ class PanelWriter final {
   void store(std::int64_t output, std::int64_t index, const WeightGroup& group) const;
 
  private:
-  void store_scale(std::byte* from, std::int64_t index, std::int64_t column, float value) const;
+  void store_multiples(std::byte* panel, std::int64_t index, std::int64_t column,
+                       const Multiples& multiples) const;
 
   QuantFormat format_;
   PanelLayout layout_;

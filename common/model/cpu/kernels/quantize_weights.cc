@@ -195,8 +195,9 @@ void quantize_4(const float* weights, bool is_wide, WeightGroup* out) {
 }  // namespace
 
 void quantize_weights(const float* weights, const QuantFormat& format, WeightGroup* out) {
-  if (format.bits == 4) return quantize_4(weights, format.wide_scales, out);
-  quantize_8(weights, format.wide_scales, out);
+  const bool is_wide = format.scales == ScaleType::kF32;
+  if (format.bits == 4) return quantize_4(weights, is_wide, out);
+  quantize_8(weights, is_wide, out);
 }
 
 #endif  // OUTRIDER_VECTOR_CODE

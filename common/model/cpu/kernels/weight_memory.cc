@@ -25,10 +25,11 @@ std::int64_t padding_of(const WeightMatrix& matrix) {
   if (matrix.type != WeightType::kQuantized) return 0;
   const QuantFormat& format = matrix.format;
   const std::int64_t groups = PanelLayout(format, matrix.inputs).groups;
-  const std::int64_t scales =
-      groups * format.scales_per_group() + (format.has_minimum ? groups : 0);
+  const std::int64_t blocks = (groups + kBlockGroups - 1) / kBlockGroups;
+  const std::int64_t units = format.scales == ScaleType::kMultiples ? 2 * blocks : 0;
+  const std::int64_t scales = groups * format.scales_per_group() * format.scale_bytes() + units;
   const std::int64_t used =
-      matrix.outputs * (matrix.inputs * format.bits / 8 + scales * format.scale_bytes());
+      matrix.outputs * (matrix.inputs * format.bits / 8 + scales * (format.has_minimum ? 2 : 1));
   return bytes_of(matrix) - used;
 }
 

@@ -14,7 +14,7 @@
 namespace outrider {
 namespace {
 
-constexpr std::uint64_t kVersion = 2;
+constexpr std::uint64_t kVersion = 3;  // raise it when what kernels read has another layout
 constexpr std::uint64_t kMaxIndexBytes = 64 << 20;
 constexpr std::int64_t kMaxSide = std::int64_t{1} << 31;
 
@@ -38,21 +38,25 @@ constexpr std::uint8_t kQuantizedByTable = 4;
 
 // Only values that a kernel knows and describe_matrix() writes.
 bool is_known_format(const PackMatrix& matrix) {
+  if (matrix.scales > static_cast<std::uint8_t>(ScaleType::kMultiples)) return false;
   const QuantFormat format = matrix_of(matrix).format;
   if (matrix.type < static_cast<std::uint8_t>(WeightType::kQuantized)) {
     return format == QuantFormat{};
   }
   if (matrix.type > kQuantizedByTable) return false;
   if (format.has_table)
-    return format == QuantFormat{.bits = 4, .wide_scales = format.wide_scales, .has_table = true};
+    return format == QuantFormat{.bits = 4, .scales = format.scales, .has_table = true};
+  if (format.bits == 6) {
+    return format == QuantFormat{.bits = 6, .scale_group = 16, .scales = ScaleType::kMultiples};
+  }
   return (format.bits == 8 || format.bits == 4) &&
          (format.scale_group == 32 || format.scale_group == 16);
 }
 
 std::string shown_format(const PackMatrix& matrix) {
   return "type " + std::to_string(matrix.type) + ", bits " + std::to_string(matrix.bits) +
-         ", scale_group " + std::to_string(matrix.scale_group) + ", wide_scales " +
-         std::to_string(matrix.wide_scales) + ", has_minimum " + std::to_string(matrix.has_minimum);
+         ", scale_group " + std::to_string(matrix.scale_group) + ", scales " +
+         std::to_string(matrix.scales) + ", has_minimum " + std::to_string(matrix.has_minimum);
 }
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) {
@@ -193,7 +197,7 @@ PackMatrix describe_matrix(const std::string& name, const WeightMatrix& matrix) 
       matrix.format.has_table ? kQuantizedByTable : static_cast<std::uint8_t>(matrix.type);
   described.bits = matrix.format.bits;
   described.scale_group = matrix.format.scale_group;
-  described.wide_scales = matrix.format.wide_scales;
+  described.scales = static_cast<std::uint8_t>(matrix.format.scales);
   described.has_minimum = matrix.format.has_minimum;
   described.outputs = matrix.outputs;
   described.inputs = matrix.inputs;
@@ -205,7 +209,7 @@ WeightMatrix matrix_of(const PackMatrix& matrix) {
   return {.type = has_table ? WeightType::kQuantized : static_cast<WeightType>(matrix.type),
           .format = {.bits = matrix.bits,
                      .scale_group = matrix.scale_group,
-                     .wide_scales = matrix.wide_scales,
+                     .scales = static_cast<ScaleType>(matrix.scales),
                      .has_minimum = matrix.has_minimum,
                      .has_table = has_table},
           .data = nullptr,

@@ -12,7 +12,8 @@
 // everything that a model needs.
 //
 // A file has one byte order (little-endian, as all CPUs with kernels), one source and one
-// arithmetic. A file of another kernel version may have another layout, so it is never read.
+// arithmetic. Its version is that of the layout of its matrices (quant_format.h): files of another
+// version, or of another kernel version, are refused.
 //
 // Thread rule: values, pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -54,7 +55,7 @@ struct PackMatrix {
   std::uint8_t type = 0;  // a WeightType, or 4: kQuantized with a table
   std::uint8_t bits = 8;  // this and the next three: QuantFormat
   std::uint8_t scale_group = 32;
-  bool wide_scales = false;
+  std::uint8_t scales = 0;  // a ScaleType
   bool has_minimum = false;
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
@@ -67,7 +68,7 @@ struct PackMatrix {
     field("type", self.type);
     field("bits", self.bits);
     field("scale_group", self.scale_group);
-    field("wide_scales", self.wide_scales);
+    field("scales", self.scales);
     field("has_minimum", self.has_minimum);
     field("outputs", self.outputs);
     field("inputs", self.inputs);

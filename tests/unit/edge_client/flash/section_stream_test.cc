@@ -32,8 +32,11 @@ class SectionStreamTest : public testing::TestWithParam<ExtentReaderOptions> {
           {.name = "section " + std::to_string(i),
            .offset = content.size(),
            .bytes = bytes,
-           .checksum = pack_checksum(std::as_bytes(std::span(part)).first(bytes - 9)),
-           .content = bytes - 9});
+           .pieces = {{.name = "",
+                       .offset = content.size(),
+                       .bytes = bytes - 9,
+                       .checksum = pack_checksum(std::as_bytes(std::span(part)).first(bytes - 9))}},
+           .number = i});
       contents_.push_back(part);
       content += part;
     }

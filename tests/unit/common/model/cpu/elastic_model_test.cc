@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "common/base/thread_pool.h"
 #include "common/base/vector_targets.h"
@@ -16,86 +17,12 @@
 #include "common/model/cpu/kernels/weight_memory.h"
 #include "common/model/format/elastic_table.h"
 #include "common/model/format/model_writer.h"
-#include "tests/unit/common/model/format/small_gguf.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/model/cpu/elastic_samples.h"
 
 namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Groups of two query heads, 64 columns each; a neuron's 512 weights are two blocks of 256.
-ModelConfig elastic_config(const std::string& architecture = "llama") {
-  ModelConfig config;
-  config.architecture = architecture;
-  config.kinds = family_of(config).kinds;
-  config.qkv_bias = family_of(config).qkv_bias;
-  config.qk_norm = family_of(config).qk_norm;
-  config.vocab_size = 101;
-  config.hidden_size = 256;
-  config.intermediate_size = 512;
-  config.num_layers = 3;
-  config.num_heads = 8;
-  config.num_kv_heads = 4;
-  config.head_dim = 32;
-  config.max_positions = 256;
-  config.rms_norm_eps = 1e-5;
-  config.windows = {0, 0, 0};
-  if (architecture == "gemma2") {
-    config.tied_embeddings = true;
-    config.embedding_scale = 16;
-    config.attention_scale = 1 / std::sqrt(32.0);
-    config.attention_cap = 6;
-    config.logit_cap = 4;
-    config.windows = {21, 0, 21};
-  }
-  return config;
-}
-
-enum class Order { kStored, kGroups, kUnits };  // whole groups of 32 move, or single neurons
-
-std::vector<std::int32_t> shuffled(std::int32_t count, std::int32_t run, std::mt19937& random) {
-  std::vector<std::int32_t> runs(static_cast<std::size_t>(count / run));
-  std::iota(runs.begin(), runs.end(), 0);
-  std::shuffle(runs.begin(), runs.end(), random);
-  std::vector<std::int32_t> order;
-  for (const std::int32_t first : runs) {
-    for (std::int32_t i = 0; i < run; ++i) order.push_back(first * run + i);
-  }
-  return order;
-}
-
-// Levels that cut both halves of a layer, one of them, and whole layers.
-ElasticTable elastic_sample(const ModelFiles& files, Order order) {
-  const ModelConfig& config = files.config;
-  std::mt19937 random(7);
-  ElasticTable table{.model = files.fingerprint, .anchors = {}, .order = {}, .levels = {}};
-  for (std::int32_t i = 0; i < config.num_layers; ++i) {
-    table.order.emplace_back();
-    if (order == Order::kStored) continue;
-    table.order.back() = {
-        shuffled(config.intermediate_size, order == Order::kGroups ? 32 : 1, random),
-        shuffled(config.num_kv_heads, 1, random)};
-  }
-  const auto add = [&](const char* name, const std::vector<LayerWidths>& layers) {
-    table.levels.push_back({.name = name, .layers = layers, .bytes = level_bytes(config, layers)});
-  };
-  add("100", {{512, 4}, {512, 4}, {512, 4}});
-  add("70", {{512, 4}, {320, 3}, {96, 4}});
-  add("30", {{256, 1}, {32, 0}, {0, 0}});
-  return table;
-}
-
-// Files of a model that was written to `path`, in the order of a table beside it.
-std::shared_ptr<const ModelFiles> with_table(const std::string& path, Order order) {
-  const auto plain = load_model_files(path, {});
-  EXPECT_TRUE(plain.ok()) << plain.status().to_string();
-  const std::string table = path + ".elastic.json";
-  std::ofstream(table) << elastic_table_text(elastic_sample(**plain, order));
-  const auto files = load_model_files(path, {.elastic = table});
-  EXPECT_TRUE(files.ok()) << files.status().to_string();
-  return *files;
-}
 
 // A matrix with zeros from an output, and from a column, on: quantised groups keep the scales of
 // the others and lose their own.
@@ -131,10 +58,10 @@ class ZeroedMatrix final {
     std::byte* panel = data_ + n / kPanelOutputs * layout.panel_bytes;
     const std::int64_t scales = layout.groups * format.scales_per_group();
     for (std::int64_t i = first / format.scale_group; i < scales; ++i) {
-      const std::int64_t at = (i * kPanelOutputs + n % kPanelOutputs) * format.scale_bytes();
+      const std::int64_t at = n % kPanelOutputs * format.scale_bytes();
       const auto size = static_cast<std::size_t>(format.scale_bytes());
-      std::memset(panel + layout.scales + at, 0, size);
-      if (format.has_minimum) std::memset(panel + layout.minimums + at, 0, size);
+      std::memset(panel + layout.scales(i) + at, 0, size);
+      if (format.has_minimum) std::memset(panel + layout.minimums(i) + at, 0, size);
     }
   }
 
@@ -192,34 +119,6 @@ class ZeroedModel final {
   std::unique_ptr<Model> model_;
 };
 
-// Logits of 40 tokens in passes of so many rows.
-std::vector<float> logits_in_chunks(Model& model, std::size_t chunk) {
-  const auto cache = *model.new_cache(64);
-  std::vector<float> logits;
-  PassOutput out;
-  Slot last = kRootSlot;
-  for (std::size_t begin = 0; begin < 40; begin += chunk) {
-    std::vector<Row> rows;
-    for (std::size_t i = begin; i < std::min<std::size_t>(begin + chunk, 40); ++i) {
-      last = *cache->slots().append(last);
-      rows.push_back({cache.get(), last, static_cast<TokenId>((i * 37 + i * i) % 101), true});
-    }
-    const Status done = model.forward(rows, out);
-    EXPECT_TRUE(done.ok()) << done.to_string();
-    logits.insert(logits.end(), out.logits.begin(), out.logits.end());
-  }
-  return logits;
-}
-
-std::size_t other_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  std::size_t other = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    other += std::memcmp(&a[i], &b[i], sizeof(float)) != 0 ? 1 : 0;
-  }
-  return other;
-}
-
 void expect_bits_of_zeroed(const std::shared_ptr<const ModelFiles>& files,
                            const std::string& dtype) {
   const auto full = *make_cpu_model(files, {.dtype = dtype, .threads = 2});
@@ -237,31 +136,14 @@ void expect_bits_of_zeroed(const std::shared_ptr<const ModelFiles>& files,
   }
 }
 
-class ElasticModelTest : public testing::Test {
- protected:
-  std::string written(const ModelConfig& config, DType dtype) {
-    const std::string path = directory_.path(config.architecture + std::string(to_string(dtype)));
-    const Status status = write_model(path, config, dtype, random_source(7));
-    EXPECT_TRUE(status.ok()) << status.to_string();
-    return path;
-  }
-
-  TestDirectory directory_;
-};
+class ElasticModelTest : public ElasticSampleTest {};
 
 TEST_F(ElasticModelTest, LevelHasTheBitsOfZeroedUnits) {
-  for (const DType stored : {DType::kF32, DType::kBF16, DType::kF16}) {
-    const auto files = with_table(written(elastic_config(), stored), Order::kUnits);
-    for (const char* dtype : {"auto", "bf16", "int8", "int4"}) expect_bits_of_zeroed(files, dtype);
-  }
+  each_stored_type(expect_bits_of_zeroed);
 }
 
 TEST_F(ElasticModelTest, LevelHasTheBitsOfZeroedUnitsWithBiasesAndHeadNorms) {
-  for (const char* architecture : {"qwen2", "qwen3", "gemma2"}) {
-    const auto files =
-        with_table(written(elastic_config(architecture), DType::kF32), Order::kUnits);
-    for (const char* dtype : {"auto", "int8"}) expect_bits_of_zeroed(files, dtype);
-  }
+  each_family(expect_bits_of_zeroed);
 }
 
 TEST_F(ElasticModelTest, LevelHasTheSameBitsOnEveryKernel) {
@@ -278,54 +160,8 @@ TEST_F(ElasticModelTest, LevelHasTheSameBitsOnEveryKernel) {
   }
 }
 
-// Random blocks with small scales: where f16 numbers lie in each type's block.
-struct BlockKind {
-  GgufTensorType type;
-  std::size_t elements;
-  std::size_t bytes;
-  std::vector<std::size_t> halves;
-};
-
-std::string blocks_gguf(const ModelConfig& config, const BlockKind& kind) {
-  std::mt19937 random(11);
-  GgufBuilder file = gguf_keys(config);
-  for (const StoredTensor& stored : stored_tensors(config, FileKind::kGguf)) {
-    if (stored.shape.size() < 2) {
-      const std::vector<float> ones(static_cast<std::size_t>(stored.shape[0]), 1.0f);
-      file.tensor(stored.name, GgufTensorType::kF32, stored.shape,
-                  {reinterpret_cast<const char*>(ones.data()), ones.size() * sizeof(float)});
-      continue;
-    }
-    const auto count = static_cast<std::size_t>(stored.shape[0] * stored.shape[1]) / kind.elements;
-    std::string bytes;
-    for (std::size_t b = 0; b < count; ++b) {
-      std::string block;
-      for (std::size_t i = 0; i < kind.bytes; ++i) block += static_cast<char>(random() & 0xFF);
-      for (const std::size_t at : kind.halves) {
-        const std::uint16_t half = to_f16(0.0005f + 0.0001f * static_cast<float>(random() % 8));
-        std::memcpy(block.data() + at, &half, sizeof(half));
-      }
-      bytes += block;
-    }
-    file.tensor(stored.name, kind.type, stored.shape, bytes);
-  }
-  return file.build();
-}
-
 TEST_F(ElasticModelTest, LevelHasTheBitsOfZeroedUnitsInBlocks) {
-  const BlockKind kinds[] = {
-      {GgufTensorType::kQ8_0, 32, 34, {0}},     {GgufTensorType::kQ4_1, 32, 20, {0, 2}},
-      {GgufTensorType::kIQ4_NL, 32, 18, {0}},   {GgufTensorType::kQ4_K, 256, 144, {0, 2}},
-      {GgufTensorType::kQ6_K, 256, 210, {208}}, {GgufTensorType::kQ2_K, 256, 84, {80, 82}}};
-  for (const BlockKind& kind : kinds) {
-    const std::string path =
-        directory_.path("b" + std::to_string(static_cast<int>(kind.type)) + ".gguf");
-    std::ofstream(path, std::ios::binary) << blocks_gguf(elastic_config(), kind);
-    for (const Order order : {Order::kGroups, Order::kUnits}) {
-      const auto files = with_table(path, order);
-      for (const char* dtype : {"auto", "int8", "int4"}) expect_bits_of_zeroed(files, dtype);
-    }
-  }
+  each_block_type(expect_bits_of_zeroed);
 }
 
 // Whole groups keep their blocks; single neurons are quantised anew, to 8 bits.
@@ -380,10 +216,68 @@ TEST_F(ElasticModelTest, LevelsAreModelsOfTheirOwn) {
   EXPECT_THAT(part->forward({&row, 1}, out).message(), HasSubstr("another model"));
 }
 
+// A draft of the same weights: two threads, two passes at once.
+TEST_F(ElasticModelTest, LevelBesideTheFullModelHasTheSameBitsWhileThatComputes) {
+  const auto files = with_table(written(elastic_config(), DType::kF32), Order::kUnits);
+  for (const char* dtype : {"f32", "int8"}) {
+    const auto full = *make_cpu_model(files, {.dtype = dtype, .threads = 2});
+    const std::vector<float> whole = logits_in_chunks(*full, 40);
+    const ElasticLevel& level = **find_level(*files->elastic, "70");
+    const std::vector<float> alone = logits_in_chunks(**make_level(*full, level), 40);
+    const auto beside = make_level_beside(*full, level, 2);
+    ASSERT_TRUE(beside.ok()) << beside.status().to_string();
+    EXPECT_EQ((*beside)->info().arithmetic_id, (*make_level(*full, level))->info().arithmetic_id);
+    std::size_t others = 0;
+    std::thread drafting([&] {
+      for (int i = 0; i < 20; ++i) others += other_bits(logits_in_chunks(**beside, 7), alone);
+    });
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(other_bits(logits_in_chunks(*full, 5), whole), 0u);
+    drafting.join();
+    EXPECT_EQ(others, 0u) << dtype;
+  }
+}
+
+// Sequences of all levels in the passes of one model, in pages of one pool.
+TEST_F(ElasticModelTest, LevelsShareAPassAndKeepTheirBits) {
+  const auto files = with_table(written(elastic_config(), DType::kF32), Order::kUnits);
+  for (const char* dtype : {"f32", "int8"}) {
+    const auto full = *make_cpu_model(files, {.dtype = dtype, .threads = 2});
+    const auto leveled = make_leveled_model(*full);
+    ASSERT_TRUE(leveled.ok()) << leveled.status().to_string();
+    EXPECT_EQ((*leveled)->info().arithmetic_id, full->info().arithmetic_id);
+    const auto pages = *(*leveled)->new_pages(16);
+    std::vector<std::unique_ptr<KvCache>> caches;
+    std::vector<std::vector<float>> expected, found(3);
+    for (std::size_t level = 0; level < 3; ++level) {
+      caches.push_back(std::make_unique<KvCache>(pages, 64, 0, level));
+      expected.push_back(logits_in_chunks(**make_level(*full, files->elastic->levels[level]), 40));
+    }
+    std::vector<Slot> last(3, kRootSlot);
+    for (TokenId i = 0; i < 40; ++i) {
+      std::vector<Row> rows;
+      for (const std::size_t level : {2, 0, 1}) {
+        last[level] = *caches[level]->slots().append(last[level]);
+        rows.push_back({caches[level].get(), last[level], (i * 37 + i * i) % 101, true});
+      }
+      PassOutput out;
+      ASSERT_TRUE((*leveled)->forward(rows, out).ok());
+      std::size_t row = 0;
+      for (const std::size_t level : {2, 0, 1}) {
+        const auto logits = out.row(row++);
+        found[level].insert(found[level].end(), logits.begin(), logits.end());
+      }
+    }
+    for (std::size_t level = 0; level < 3; ++level) {
+      EXPECT_EQ(other_bits(found[level], expected[level]), 0u) << dtype << ", level " << level;
+    }
+  }
+}
+
 TEST_F(ElasticModelTest, LevelsNeedATable) {
   const std::string path = written(elastic_config(), DType::kF32);
   const auto plain = *make_cpu_model(*load_model_files(path, {}), {.threads = 1});
   EXPECT_THAT(make_level(*plain, "70").status().message(), HasSubstr("--elastic"));
+  EXPECT_THAT(make_leveled_model(*plain).status().message(), HasSubstr("--elastic"));
   const auto full = *make_cpu_model(with_table(path, Order::kStored), {.threads = 1});
   EXPECT_THAT(make_level(*full, "71").status().message(), HasSubstr("100, 70, 30"));
   EXPECT_THAT(load_model_files(path, {.elastic = path + "/none.json"}).status().message(),

@@ -4,9 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <random>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -59,36 +60,77 @@ std::string random_blocks(DType dtype) {
   return bytes;
 }
 
-TEST(StoredBlocksTest, PanelsHoldEveryValueBitForBit) {
-  ThreadPool pool(2);
-  WeightConverter converter(kernels_for(available_vector_targets().front()), pool);
+class ConvertedBlocksTest : public testing::Test {
+ protected:
+  // Random blocks in a file, as the converter releases the pages that it has read; until the next.
+  TensorView blocks_of(DType dtype) {
+    file_.reset();
+    directory_.write("blocks", random_blocks(dtype));
+    file_ = *MappedFile::open(directory_.path("blocks"));
+    return {.dtype = dtype,
+            .shape = {kStoredOutputs, kStoredInputs},
+            .data = file_->bytes().data(),
+            .num_bytes = file_->bytes().size()};
+  }
+
+  // Its panels have every value bit for bit. Their format.
+  QuantFormat convert(const TensorView& tensor, ComputeType type) {
+    WeightMatrix matrix = computed_matrix(tensor, type, false);
+    EXPECT_EQ(matrix.type, WeightType::kQuantized);
+    const auto memory = converter_.convert(tensor, matrix);
+    if (!memory.ok()) {
+      ADD_FAILURE() << memory.status().to_string();
+      return matrix.format;
+    }
+    std::vector<float> expected(kStoredInputs), row(kStoredInputs);
+    for (std::int64_t n = 0; n < kStoredOutputs; ++n) {
+      widen(tensor, n * kStoredInputs, expected);
+      read_panel_row(matrix.format, kStoredInputs, memory->as<std::byte>(), n, row.data());
+      EXPECT_EQ(0, std::memcmp(row.data(), expected.data(), kStoredInputs * sizeof(float)))
+          << to_string(tensor.dtype) << " row " << n;
+    }
+    return matrix.format;
+  }
+
+ private:
+  ThreadPool pool_{2};
+  WeightConverter converter_{kernels_for(available_vector_targets().front()), pool_};
+  const TestDirectory directory_;
+  std::shared_ptr<const MappedFile> file_;
+};
+
+TEST_F(ConvertedBlocksTest, PanelsHoldEveryValue) {
   for (const DType dtype : kStoredTypes) {
-    // In a file: the converter releases the pages that it has read.
-    const TestDirectory directory;
-    directory.write("blocks", random_blocks(dtype));
-    const auto file = MappedFile::open(directory.path("blocks"));
-    ASSERT_TRUE(file.ok()) << file.status().to_string();
-    const std::span<const std::byte> bytes = (*file)->bytes();
+    TensorView tensor = blocks_of(dtype);
     for (const std::int64_t interleaved : {0, 10}) {
-      const TensorView tensor{.dtype = dtype,
-                              .shape = {kStoredOutputs, kStoredInputs},
-                              .data = bytes.data(),
-                              .num_bytes = bytes.size(),
-                              .interleaved = interleaved};
-      for (const ComputeType type : {ComputeType::kAuto, ComputeType::kInt8}) {
-        WeightMatrix matrix = computed_matrix(tensor, type, false);
-        ASSERT_EQ(matrix.type, WeightType::kQuantized);
-        const auto memory = converter.convert(tensor, matrix);
-        ASSERT_TRUE(memory.ok()) << memory.status().to_string();
-        EXPECT_EQ(matrix.format.bits, type == ComputeType::kInt8 ? 8 : stored_format(dtype)->bits);
-        std::vector<float> expected(kStoredInputs), row(kStoredInputs);
-        for (std::int64_t n = 0; n < kStoredOutputs; ++n) {
-          widen(tensor, n * kStoredInputs, expected);
-          read_panel_row(matrix.format, kStoredInputs, memory->as<std::byte>(), n, row.data());
-          ASSERT_EQ(0, std::memcmp(row.data(), expected.data(), kStoredInputs * sizeof(float)))
-              << to_string(dtype) << " row " << n << " interleaved by " << interleaved;
-        }
+      tensor.interleaved = interleaved;
+      const std::uint8_t stored_bits = stored_format(dtype)->bits;
+      EXPECT_EQ(convert(tensor, ComputeType::kAuto).bits, stored_bits) << to_string(dtype);
+      EXPECT_EQ(convert(tensor, ComputeType::kInt8).bits, stored_bits == 4 ? 8 : stored_bits)
+          << to_string(dtype);
+    }
+  }
+}
+
+// Groups of 32 columns that part from their block keep their numbers, in f32 scales; whole blocks
+// keep their units.
+TEST_F(ConvertedBlocksTest, PanelsOfMovedColumnsHoldEveryValue) {
+  for (const DType dtype : kStoredTypes) {
+    TensorView tensor = blocks_of(dtype);
+    for (const std::int64_t run : {32, 256}) {
+      auto order = std::make_shared<std::vector<std::int32_t>>();
+      for (std::int64_t k = 0; k < kStoredInputs; ++k) {
+        order->push_back(static_cast<std::int32_t>((k + run) % kStoredInputs));
       }
+      if (run == 32) std::swap_ranges(order->begin(), order->begin() + 32, order->begin() + 96);
+      tensor.column_order = order;
+      QuantFormat expected = *stored_format(dtype);
+      if (run == 32 && expected.scales == ScaleType::kMultiples) {
+        expected.scales = ScaleType::kF32;
+        if (dtype == DType::kQ6_K) expected.bits = 8;
+      }
+      EXPECT_EQ(convert(tensor, ComputeType::kAuto), expected)
+          << to_string(dtype) << " runs of " << run;
     }
   }
 }
@@ -110,6 +152,7 @@ TEST(StoredBlocksTest, ACheaperTypeKeepsBlocksThatFitIt) {
     EXPECT_EQ(int4, stored.bits == 4 ? stored : (QuantFormat{.bits = 4, .has_minimum = true}))
         << to_string(dtype);
     EXPECT_EQ(computed_matrix(tensor, ComputeType::kInt4, true).format, int8) << to_string(dtype);
+    EXPECT_EQ(keeps_blocks(int4, stored), stored.bits == 4) << to_string(dtype);
   }
 }
 

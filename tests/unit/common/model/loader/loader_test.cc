@@ -80,6 +80,15 @@ TEST_F(LoaderTest, CudaIsRefusedWhereTheProgramHasNone) {
   EXPECT_EQ(load_model(cuda).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(LoaderTest, GpusAreNamedOnceAndNotForTheCpu) {
+  LoadOptions gpus = options();
+  gpus.gpus = {0, 1};
+  EXPECT_THAT(load_model(gpus).status().message(), HasSubstr("--gpus: device cpu has none"));
+  gpus.device = "cuda";
+  gpus.gpus = {1, 1};
+  EXPECT_THAT(load_model(gpus).status().message(), HasSubstr("--gpus: one is named twice"));
+}
+
 TEST_F(LoaderTest, CudaIsLeftToItsFactory) {
   LoadOptions cuda = options();
   cuda.device = "cuda";

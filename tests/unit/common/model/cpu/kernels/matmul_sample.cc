@@ -22,18 +22,42 @@ std::uint8_t nearest_of_table(float value) {
   return static_cast<std::uint8_t>(nearest - std::begin(kTableValues));
 }
 
+// The largest value of a format, or of its table.
+int top_of(const QuantFormat& format) {
+  if (format.has_table) return 255;
+  return format.bits == 8 && format.has_minimum ? 127 : (1 << format.bits) - 1;
+}
+
+// Makes a scale and a minimum of weights in [-1, 1) multiples of units: the scale not smaller, the
+// minimum not larger.
+void make_multiples(int half, float largest_scale, float& scale, float& minimum,
+                    Multiples& multiples) {
+  multiples.unit = from_f16(to_f16(largest_scale * 1.01f / 127.0f));
+  multiples.minimum_unit = from_f16(to_f16(-1.01f / 127.0f));
+  multiples.scales[half] = static_cast<std::int8_t>(std::ceil(scale / multiples.unit));
+  multiples.minimums[half] = static_cast<std::int8_t>(std::ceil(minimum / multiples.minimum_unit));
+  scale = multiples.unit * static_cast<float>(multiples.scales[half]);
+  minimum = multiples.minimum_unit * static_cast<float>(multiples.minimums[half]);
+}
+
 // 32 weights in a format that no quantiser of ours makes.
 WeightGroup block_of(const float* weights, const QuantFormat& format) {
   WeightGroup group;
   const int step = format.scale_group;
   for (int begin = 0; begin < kQuantGroup; begin += step) {
     const auto [low, high] = std::minmax_element(weights + begin, weights + begin + step);
-    const int top = format.has_table ? 255 : format.bits == 4 ? 15 : format.has_minimum ? 127 : 255;
+    const int top = top_of(format);
     const float largest = std::max(std::fabs(*low), std::fabs(*high));
     float scale = format.has_minimum ? (*high - *low) / static_cast<float>(top)
                                      : largest / static_cast<float>(top / 2);
     float minimum = format.has_minimum ? *low : 0.0f;
-    if (!format.wide_scales) {
+    if (format.scales == ScaleType::kMultiples) {
+      // The minimum may become a step smaller.
+      if (format.has_minimum) scale += 0.01f / static_cast<float>(top);
+      const float largest_scale =
+          format.has_minimum ? 2.05f / static_cast<float>(top) : 1.0f / static_cast<float>(top / 2);
+      make_multiples(begin / 16, largest_scale, scale, minimum, group.multiples);
+    } else if (format.scales == ScaleType::kF16) {
       scale = from_f16(to_f16(scale));
       minimum = from_f16(to_f16(minimum));
     }
@@ -54,7 +78,8 @@ WeightGroup block_of(const float* weights, const QuantFormat& format) {
 }
 
 bool is_ours(const QuantFormat& format) {
-  return format.scale_group == 32 && format.has_minimum == (format.bits == 4);
+  return format.scale_group == 32 && format.scales != ScaleType::kMultiples &&
+         format.has_minimum == (format.bits == 4);
 }
 
 // The panels of a matrix [outputs, inputs].

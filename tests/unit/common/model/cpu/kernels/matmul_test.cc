@@ -104,7 +104,8 @@ TEST_P(MatmulTest, QuantisedGroupsOfExtremesNeitherOverflowNorVanish) {
   // The largest products: every activation at +-127, every weight at an end of its range.
   for (const Kind& kind : kKinds) {
     if (kind.type != WeightType::kQuantized) continue;
-    const int top = kind.format.bits == 4 ? 15 : kind.format.has_minimum ? 127 : 255;
+    const QuantFormat& format = kind.format;
+    const int top = format.bits == 8 && format.has_minimum ? 127 : (1 << format.bits) - 1;
     for (const int value : {0, top}) {
       for (const float sign : {1.0f, -1.0f}) {
         WeightMatrix matrix{.type = kind.type, .format = kind.format, .outputs = 16, .inputs = 64};
@@ -116,6 +117,8 @@ TEST_P(MatmulTest, QuantisedGroupsOfExtremesNeitherOverflowNorVanish) {
                   static_cast<std::uint8_t>(value));
         group.scales[0] = group.scales[1] = 0.5f;
         group.minimum = group.second_minimum = 1.0f;
+        group.multiples = {
+            .unit = 0.125f, .minimum_unit = -1.0f, .scales = {4, 4}, .minimums = {-1, -1}};
         for (int i = 0; i < 32; ++i) writer.store(i / 2, i % 2, group);
         const std::vector<float> x(64, sign * 127.0f);
         std::vector<std::byte> row(static_cast<std::size_t>(quantized_row_bytes(64)));

@@ -33,7 +33,7 @@ TEST(PanelLayout, FillsUpToWholeGroupsAndPanelsOnly) {
   EXPECT_EQ(bytes_of(odd), 32 * (64 + 2 * 2));
   EXPECT_EQ(padding_of(odd), 32 * 68 - 17 * (33 + 2 * 2));
   const WeightMatrix halves{.type = WeightType::kQuantized,
-                            .format = {.bits = 8, .scale_group = 16, .wide_scales = true},
+                            .format = {.bits = 8, .scale_group = 16, .scales = ScaleType::kF32},
                             .outputs = 16,
                             .inputs = 64};
   EXPECT_EQ(bytes_of(halves), 16 * (64 + 4 * 4));
@@ -47,8 +47,8 @@ TEST(PanelLayout, FillsUpToWholeGroupsAndPanelsOnly) {
 TEST(PanelWriter, KeepsEveryValueScaleAndMinimum) {
   for (const QuantFormat& format :
        {QuantFormat{.bits = 8}, QuantFormat{.bits = 4},
-        QuantFormat{.bits = 8, .scale_group = 16, .wide_scales = true},
-        QuantFormat{.bits = 4, .wide_scales = true, .has_minimum = true}}) {
+        QuantFormat{.bits = 8, .scale_group = 16, .scales = ScaleType::kF32},
+        QuantFormat{.bits = 4, .scales = ScaleType::kF32, .has_minimum = true}}) {
     const WeightMatrix matrix{
         .type = WeightType::kQuantized, .format = format, .outputs = 18, .inputs = 96};
     std::vector<std::byte> panels(static_cast<std::size_t>(bytes_of(matrix)));
@@ -107,8 +107,9 @@ class QuantizeWeights : public ::testing::TestWithParam<VectorTarget> {
 TEST_P(QuantizeWeights, StaysNearWhateverTheSize) {
   // A uniform number that is rounded to a step has a root mean square error of 0.29 steps.
   for (const float size : {1e-8f, 1.0f, 1e8f}) {
-    EXPECT_LT(error({.bits = 8, .wide_scales = true}, size), 0.30 / 127);
-    EXPECT_LT(error({.bits = 4, .wide_scales = true, .has_minimum = true}, size), 0.30 * 2 / 15);
+    EXPECT_LT(error({.bits = 8, .scales = ScaleType::kF32}, size), 0.30 / 127);
+    EXPECT_LT(error({.bits = 4, .scales = ScaleType::kF32, .has_minimum = true}, size),
+              0.30 * 2 / 15);
   }
   EXPECT_LT(error({.bits = 8}, 0.03f), 0.30 / 127);
   EXPECT_LT(error({.bits = 4, .has_minimum = true}, 0.03f), 0.30 * 2 / 15);
@@ -118,8 +119,8 @@ TEST_P(QuantizeWeights, KeepsWhatHasOneValueOnly) {
   for (const float value : {0.0f, 0.5f, -2.0f}) {
     const std::vector<float> same(32, value);
     for (const QuantFormat& format :
-         {QuantFormat{.bits = 8, .wide_scales = true},
-          QuantFormat{.bits = 4, .wide_scales = true, .has_minimum = true}}) {
+         {QuantFormat{.bits = 8, .scales = ScaleType::kF32},
+          QuantFormat{.bits = 4, .scales = ScaleType::kF32, .has_minimum = true}}) {
       WeightGroup group;
       kernels_for(GetParam()).quantize_weights(same.data(), format, &group);
       const float made = group.scales[0] * static_cast<float>(group.values[5] - format.zero()) +

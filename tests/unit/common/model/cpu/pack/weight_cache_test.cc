@@ -230,6 +230,15 @@ TEST_F(PackIndexTest, TheOtherByteOrderIsSaidToBeThat) {
   EXPECT_THAT(parsed.status().message(), HasSubstr("big-endian"));
 }
 
+// Their panels have another layout.
+TEST_F(PackIndexTest, FilesOfAnEarlierVersionAreRefused) {
+  const std::string text = write_json(good_).dump();
+  std::string bytes = write_pack_header(kPackPage * 2, std::as_bytes(std::span(text)));
+  bytes[8] = 2;
+  const auto parsed = parse_pack_index(std::as_bytes(std::span(bytes)), "file");
+  EXPECT_EQ(parsed.status().message(), "file: of version 2, not 3");
+}
+
 TEST_F(PackIndexTest, MatricesBeyondTheirExtentAreRefused) {
   for (const std::uint64_t offset :
        {std::uint64_t{0}, kPackPage + 1, kPackPage + 1984, ~std::uint64_t{63}}) {
@@ -261,8 +270,11 @@ TEST_F(PackIndexTest, MatricesBeyondTheirExtentAreRefused) {
 TEST_F(PackIndexTest, AMatrixIsDescribedWithItsWholeFormat) {
   for (const QuantFormat& format :
        {QuantFormat{.bits = 4, .has_table = true},
-        QuantFormat{.bits = 4, .wide_scales = true, .has_table = true},
-        QuantFormat{.bits = 4, .scale_group = 16, .wide_scales = true, .has_minimum = true},
+        QuantFormat{.bits = 4, .scales = ScaleType::kF32, .has_table = true},
+        QuantFormat{.bits = 4, .scale_group = 16, .scales = ScaleType::kF32, .has_minimum = true},
+        QuantFormat{.bits = 4, .scales = ScaleType::kMultiples, .has_minimum = true},
+        QuantFormat{.bits = 4, .scales = ScaleType::kMultiples, .has_table = true},
+        QuantFormat{.bits = 6, .scale_group = 16, .scales = ScaleType::kMultiples},
         QuantFormat{.bits = 8}}) {
     const WeightMatrix matrix{
         .type = WeightType::kQuantized, .format = format, .outputs = 3, .inputs = 64};
@@ -284,11 +296,17 @@ TEST_F(PackIndexTest, FormatsThatNoKernelKnowsAreRefused) {
   index.matrices[0].bits = 8;
   expect_refused(index, "no kernel knows type 4, bits 8");
   index = good_;
+  index.matrices[0].bits = 6;  // of scales for 16 weights only
+  expect_refused(index, "no kernel knows type 3, bits 6");
+  index = good_;
   index.matrices[0].scale_group = 8;
   expect_refused(index, "scale_group 8");
   index = good_;
   index.matrices[0].scale_group = 0;  // used as a divisor
   expect_refused(index, "scale_group 0");
+  index = good_;
+  index.matrices[0].scales = 3;
+  expect_refused(index, "scales 3");
 }
 
 }  // namespace

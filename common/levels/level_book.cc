@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/levels/level_book.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+namespace outrider {
+namespace {
+
+constexpr std::int32_t kProfiledPrompt = 64;  // rows
+// Of one token each, behind one that warms up. What is streamed takes long, and much the same time.
+constexpr int kProfiledTokens = 5, kProfiledStreamed = 2;
+constexpr std::size_t kLengths = 200;  // of earlier answers
+constexpr double kNewest = 0.5;        // weight of the last answer's tpot
+
+struct PassTimes {
+  double pass_ms = 0;
+  double computing_ms = 0;  // of that
+};
+
+Result<PassTimes> timed_pass(Model& level, KvCache& cache, std::int32_t tokens, Clock& clock,
+                             const DiskWaits& waits) {
+  PassOutput out;
+  std::vector<Row> rows;
+  Slot slot = kRootSlot;
+  for (std::int32_t i = 0; i < tokens; ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(slot, cache.slots().append(slot));
+    rows.push_back({&cache, slot, i % level.info().vocab_size, i + 1 == tokens});
+  }
+  const Duration waited = waits ? waits() : Duration{0};
+  const TimePoint begin = clock.now();
+  OUTRIDER_RETURN_IF_ERROR(level.forward(rows, out));
+  const double took = to_ms(clock.now() - begin);
+  cache.slots().commit(slot);
+  return PassTimes{took, took - (waits ? to_ms(waits() - waited) : 0.0)};
+}
+
+}  // namespace
+
+// The first pass of each kind warms up, and has a stream read what this level needs.
+Result<LevelProfile> measure_level(const std::string& name, Model& level, Clock& clock,
+                                   const DiskWaits& waits) {
+  LevelProfile profile{.name = name};
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
+                            level.new_cache(2 * kProfiledPrompt + 1 + kProfiledTokens));
+  const auto pass = [&](std::int32_t tokens) {
+    return timed_pass(level, *cache, tokens, clock, waits);
+  };
+  const auto prompt = static_cast<std::int32_t>(
+      std::min<Position>(kProfiledPrompt, level.info().max_positions / 4));
+  OUTRIDER_RETURN_IF_ERROR(pass(waits ? 1 : prompt).status());
+  OUTRIDER_ASSIGN_OR_RETURN(const PassTimes prefill, pass(prompt));
+  profile.prefill_ms = prefill.computing_ms / prompt;
+  for (int i = 0; i < (waits ? kProfiledStreamed : kProfiledTokens); ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(const PassTimes one, pass(1));
+    profile.pass_ms = i == 0 ? one.pass_ms : std::min(profile.pass_ms, one.pass_ms);
+  }
+  profile.tpot_ms = profile.pass_ms;
+  return profile;
+}
+
+std::vector<LevelProfile> LevelBook::profile() const {
+  const MutexLock lock(mu_);
+  return profile_;
+}
+
+std::string LevelBook::about() const {
+  std::string text = "levels";
+  for (const LevelProfile& level : profile()) {
+    char times[96];
+    std::snprintf(times, sizeof(times), "%s %s (%.3g + %.3g ms per token)",
+                  text == "levels" ? "" : ",", level.name.c_str(), level.prefill_ms, level.tpot_ms);
+    text += times;
+  }
+  return text;
+}
+
+Result<LevelChoice> LevelBook::choose(const LevelWish& wish, const AnswerSize& size) const {
+  const MutexLock lock(mu_);
+  return choose_level(profile_, wish, size, usual_length({lengths_.begin(), lengths_.end()}));
+}
+
+void LevelBook::note(const LevelChoice& choice, const std::optional<LevelSwitch>& switched,
+                     std::int64_t tokens, LevelRecord& record) {
+  const ElasticLevel& level = levels_[choice.level];
+  const ElasticLevel& last = switched ? levels_[switched->level] : level;
+  record.name = record.course = level.name;
+  if (switched) record.course += "," + std::to_string(switched->from_token) + ":" + last.name;
+  record.divergence = last.divergence;
+  record.agreement = last.agreement;
+  record.keeps_slo = choice.keeps;
+  record.predicted_ttft_ms = choice.predicted.ttft_ms;
+  record.predicted_tpot_ms = choice.predicted.tpot_ms;
+  record.predicted_time_ms = choice.predicted.time_ms;
+  const MutexLock lock(mu_);
+  lengths_.push_back(tokens);
+  if (lengths_.size() > kLengths) lengths_.pop_front();
+  if (switched || !record.ttft_ms || !record.time_ms || tokens < 2) return;
+  const double took = (*record.time_ms - *record.ttft_ms) / static_cast<double>(tokens - 1);
+  double& tpot = profile_[choice.level].tpot_ms;
+  if (took > 0) tpot += kNewest * (took - tpot);
+}
+
+}  // namespace outrider

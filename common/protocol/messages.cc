@@ -13,7 +13,13 @@ struct SizeOfBody {
            open.expected_arithmetic_id.size() + open.replaced_session.size() +
            open.session_key.size() + open.prefix_hash.size();
   }
-  std::size_t operator()(const Grow& grow) const { return grow.nodes.size() * sizeof(GrowNode); }
+  std::size_t operator()(const Grow& grow) const {
+    std::size_t bytes = grow.nodes.size() * sizeof(GrowNode);
+    for (const CandidateSet& set : grow.candidates) {
+      bytes += sizeof(set) + set.candidates.size() * sizeof(DraftCandidate);
+    }
+    return bytes;
+  }
   std::size_t operator()(const Policy&) const { return 0; }
   std::size_t operator()(const Cancel&) const { return 0; }
   std::size_t operator()(const Prefix& prefix) const { return prefix.ids.size() * sizeof(TokenId); }

@@ -10,21 +10,29 @@ namespace {
 constexpr double kKeepPasses =
     0.95;  // factor on the weight of older passes, per pass: about twenty passes count
 constexpr double kMaxExitsPercent = 900;
+constexpr double kHeldUp = 2;  // times as long as its rows can take
 
 }  // namespace
 
-void PassCostBook::Times::add(std::size_t one_rows, Duration took) {
+void PassCostBook::Times::add(std::size_t one_rows, double took) {
   const double before = weight * kKeepPasses;
   weight = before + 1;
   rows += (static_cast<double>(one_rows) - rows) / weight;
-  seconds += (to_seconds(took) - seconds) / weight;
+  seconds += (took - seconds) / weight;
 }
 
 void PassCostBook::add(std::size_t rows, bool exits, Duration took) {
   const auto bucket = std::ranges::lower_bound(kBuckets, rows);
   if (rows == 0 || bucket == kBuckets.end() || took <= Duration{0}) return;
   auto& times = exits ? with_exits_ : plain_;
-  times[static_cast<std::size_t>(bucket - kBuckets.begin())].add(rows, took);
+  const auto at = static_cast<std::size_t>(bucket - kBuckets.begin());
+  double seconds = to_seconds(took);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (i == at || times[i].weight == 0) continue;
+    const double share = std::max(1.0, static_cast<double>(rows) / times[i].rows);
+    seconds = std::min(seconds, kHeldUp * share * times[i].seconds);
+  }
+  times[at].add(rows, seconds);
 }
 
 PassCosts PassCostBook::costs() const {

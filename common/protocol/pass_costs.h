@@ -34,7 +34,10 @@ struct PassCosts {
 // Owned by the scheduler.
 class PassCostBook final {
  public:
-  // Adds a verifying pass. Prefills and passes beyond the largest bucket are not counted.
+  // Adds a verifying pass. Prefills and passes beyond the largest bucket are not counted. A pass
+  // that took over twice as long as others of more rows, or as its rows in passes of fewer, was
+  // held up by something else, and counts as twice: or what it seems to cost would keep away those
+  // that could show otherwise.
   void add(std::size_t rows, bool exits, Duration took);
 
   // For the row counts that occurred. Where no pass ran without exits, the time with exits stands
@@ -51,7 +54,7 @@ class PassCostBook final {
     double seconds = 0;
     double weight = 0;
 
-    void add(std::size_t one_rows, Duration took);
+    void add(std::size_t one_rows, double took);
   };
 
   std::array<Times, kBuckets.size()> plain_{};

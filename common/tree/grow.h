@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -26,11 +27,26 @@ struct GrowNode {
       0;  // 0..255 for 0..1: chance that the node is accepted if its parent is; advice
 };
 
+// A token that the draft guessed.
+struct DraftCandidate {
+  TokenId token = 0;
+  float confidence = 0;  // 0..1
+};
+
+// All that the draft guessed below one parent, whether it is sent or not: the candidate set C(u) of
+// LEVER (section 4.2), by which a verifier prunes (branch_pruner.h).
+struct CandidateSet {
+  std::size_t node = 0;  // the parent is that of Grow::nodes[node]
+  std::vector<DraftCandidate> candidates;
+};
+
 // Nodes of the tree. Node k has id first_id + k. Without nodes it requests a pass at the anchor.
 struct Grow {
   NodeId first_id = 0;
   Position anchor_position = 0;
   std::vector<GrowNode> nodes;
+  // No part of the message: only a verifier in the same process gets them.
+  std::vector<CandidateSet> candidates = {};
 };
 
 }  // namespace outrider

@@ -2,6 +2,7 @@
 #include "common/tree/mirrored_tree.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -56,6 +57,10 @@ const TreeNode& MirroredTree::node(NodeIndex node) const {
 
 std::span<const NodeIndex> MirroredTree::children(NodeIndex parent) const {
   return const_cast<MirroredTree*>(this)->children_of(parent);
+}
+
+std::span<const DraftCandidate> MirroredTree::candidates(NodeIndex parent) const {
+  return parent == kRoot ? root_candidates_ : node(parent).candidates;
 }
 
 NodeIndex MirroredTree::child(NodeIndex parent, TokenId token) const {
@@ -115,7 +120,10 @@ void MirroredTree::remove_all_unsent() {
 }
 
 Grow MirroredTree::send(std::span<const NodeIndex> nodes) {
-  Grow grow{.first_id = ids_.next_id(), .anchor_position = end(), .nodes = {}};
+  Grow grow{.first_id = ids_.next_id(),
+            .anchor_position = end(),
+            .nodes = {},
+            .candidates = candidates_beside(nodes)};
   grow.nodes.reserve(nodes.size());
   for (const NodeIndex index : nodes) {
     TreeNode& node = at(index).node;
@@ -130,6 +138,21 @@ Grow MirroredTree::send(std::span<const NodeIndex> nodes) {
     grow.nodes.push_back(sent);
   }
   return grow;
+}
+
+std::vector<CandidateSet> MirroredTree::candidates_beside(std::span<const NodeIndex> nodes) const {
+  std::vector<CandidateSet> sets;
+  std::vector<NodeIndex> parents;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeIndex parent = node(nodes[i]).parent;
+    if (std::ranges::find(parents, parent) != parents.end()) continue;
+    parents.push_back(parent);
+    CandidateSet& set = sets.emplace_back(CandidateSet{.node = i, .candidates = {}});
+    for (const NodeIndex one : children(parent)) {
+      set.candidates.push_back({node(one).token, node(one).confidence});
+    }
+  }
+  return sets;
 }
 
 Result<Received> MirroredTree::receive(const Grow& grow, const ReceiveLimits& limits) {
@@ -157,6 +180,7 @@ Result<Received> MirroredTree::receive(const Grow& grow, const ReceiveLimits& li
                               std::to_string(limits.max_nodes) + " (limits.max_nodes)");
     }
   }
+  take_candidates(grow, limits.vocab_size);
   // An edge that repeats no node has at most one run per committed token; this bounds memory.
   constexpr std::size_t kRunsPerToken = 4;
   constexpr std::size_t kMoreRuns = 4096;
@@ -165,6 +189,20 @@ Result<Received> MirroredTree::receive(const Grow& grow, const ReceiveLimits& li
                             std::string("expected each node once"));
   }
   return received;
+}
+
+// A draft's vocabulary may be larger than the target's.
+void MirroredTree::take_candidates(const Grow& grow, std::int32_t vocab_size) {
+  for (const CandidateSet& set : grow.candidates) {
+    const IdState state = ids_.state(grow.first_id + static_cast<NodeId>(set.node));
+    if (state.kind != IdState::Kind::kLiving) continue;
+    const NodeIndex parent = node(state.node).parent;
+    std::vector<DraftCandidate>& known =
+        parent == kRoot ? root_candidates_ : at(parent).node.candidates;
+    known.clear();
+    std::ranges::copy_if(set.candidates, std::back_inserter(known),
+                         [&](const DraftCandidate& one) { return one.token < vocab_size; });
+  }
 }
 
 IdState MirroredTree::arrive(const GrowNode& node, IdState parent) {
@@ -198,6 +236,8 @@ std::vector<TreeNode> MirroredTree::commit(std::span<const TokenId> tokens) {
   // Cut the path out of the tree; the nodes beside it die.
   std::vector<NodeIndex> kept = inside ? children_of(leaf) : std::vector<NodeIndex>{};
   if (inside && leaf != kRoot) at(leaf).node.children.clear();
+  if (!inside) root_candidates_.clear();
+  if (inside && leaf != kRoot) root_candidates_ = std::exchange(at(leaf).node.candidates, {});
   std::vector<NodeIndex> doomed =
       inside && leaf == kRoot ? std::vector<NodeIndex>{} : std::exchange(root_children_, {});
   std::vector<TreeNode> walked;

@@ -37,6 +37,8 @@ struct TreeNode {
   // Data that a side attaches to its nodes; the tree does not read them.
   float confidence = 0;    // 0..1: chance that the node is accepted if its parent is
   std::int32_t slot = -1;  // of this side's KV cache (kv_slots.h); -1: none
+  // On a verifier in the edge's process: what the draft guessed to follow. Empty: not known.
+  std::vector<DraftCandidate> candidates = {};
 };
 
 // The states that the nodes of one Grow were given on arrival.
@@ -64,6 +66,9 @@ class MirroredTree final {
   // --- reading (kRoot is valid wherever a parent is expected) ---
   const TreeNode& node(NodeIndex node) const;
   std::span<const NodeIndex> children(NodeIndex parent) const;
+  // What the edge's draft guessed below `parent`, on a verifier in the same process; empty: not
+  // known.
+  std::span<const DraftCandidate> candidates(NodeIndex parent) const;
   // The child of `parent` with this token, or kNoNode.
   NodeIndex child(NodeIndex parent, TokenId token) const;
   // Whether the node still lives. May be called with the index of a dead node.
@@ -118,6 +123,8 @@ class MirroredTree final {
 
   StorageSlot& at(NodeIndex node);
   std::vector<NodeIndex>& children_of(NodeIndex parent);
+  std::vector<CandidateSet> candidates_beside(std::span<const NodeIndex> nodes) const;
+  void take_candidates(const Grow& grow, std::int32_t vocab_size);
   void drop(NodeIndex node);  // and everything below it
   void detach(NodeIndex node);
   // The state that follows from the node's path; adds the node if it is living.
@@ -127,6 +134,7 @@ class MirroredTree final {
   std::vector<StorageSlot> slots_;
   std::vector<NodeIndex> free_;
   std::vector<NodeIndex> root_children_;
+  std::vector<DraftCandidate> root_candidates_;
   std::size_t size_ = 0;
   IdLedger ids_;
 };

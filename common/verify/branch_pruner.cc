@@ -3,22 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "common/sampling/sampling.h"
 
 namespace outrider {
 namespace {
 
+const std::vector<DraftCandidate> kNoCandidates;
+
 constexpr int kShadows = 8;  // the exit's likeliest tokens, drafted ones among them
 
-// Of eq. 11; best: the score of the likeliest token.
-double weight(const Candidate& candidate, float best) {
-  return std::exp(double{candidate.score} - best);
-}
-
 constexpr int kKeptAtRoot = 2;
-constexpr std::size_t kMinKeptOneIn = 4;  // of so many nodes at least one is left
+constexpr std::size_t kMinKeptOneIn = 4;  // of so many nodes or leaves at least one is left
 
 // The best child that is not kept yet; -1: none.
 std::int32_t best_child(std::span<const BranchNode> nodes, std::int32_t parent,
@@ -31,6 +29,16 @@ std::int32_t best_child(std::span<const BranchNode> nodes, std::int32_t parent,
     }
   }
   return best;
+}
+
+// Of the nodes that are kept, those below which none is.
+std::size_t count_leaves(std::span<const BranchNode> nodes, const std::vector<std::uint8_t>& keep) {
+  std::vector<std::uint8_t> is_leaf = keep;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (keep[i] != 0 && nodes[i].parent >= 0)
+      is_leaf[static_cast<std::size_t>(nodes[i].parent)] = 0;
+  }
+  return static_cast<std::size_t>(std::ranges::count(is_leaf, 1));
 }
 
 }  // namespace
@@ -54,97 +62,149 @@ std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, doubl
     if (chances[i] >= threshold) keep[i] = 1;
   }
   const auto left = static_cast<std::size_t>(std::ranges::count(keep, 1));
-  if (left * kMinKeptOneIn < nodes.size()) std::ranges::fill(keep, 1);
-  return keep;
+  const std::vector<std::uint8_t> all(nodes.size(), 1);
+  const bool too_few = left * kMinKeptOneIn < nodes.size() ||
+                       count_leaves(nodes, keep) * kMinKeptOneIn < count_leaves(nodes, all);
+  return too_few ? all : keep;
 }
 
 BranchPruner::BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers)
     : heads_(heads), threshold_(threshold) {
-  const auto layers = heads.layers();
-  const auto nearest = std::ranges::min_element(
-      layers, {}, [&](std::int32_t layer) { return std::abs(2 * layer - num_layers); });
-  exit_ = static_cast<std::size_t>(nearest - layers.begin());
+  std::vector<std::int32_t> layers(heads.layers().begin(), heads.layers().end());
+  if (const auto own = heads.pruning_layer()) layers.push_back(*own);
+  OUTRIDER_CHECK(!layers.empty());
+  exit_ = nearest_to_middle(layers, num_layers);
+  layer_ = layers[exit_];
 }
 
 void BranchPruner::begin(std::int32_t vocab) {
   vocab_ = static_cast<std::size_t>(vocab);
   branches_.clear();
   parents_.clear();
+  knows_candidates_ = true;
 }
 
 void BranchPruner::watch(const Open& open, const PassPlan& plan, std::size_t first_row) {
-  if (!plan.decides) return;
-  Branches branches{.open = &open, .plan = &plan, .first_row = first_row};
-  branches.positions.assign(1, plan.position + static_cast<Position>(plan.tokens.size()));
-  for (const PassPlan::NodeRow& node : plan.nodes) {
+  if (!plan.decides || plan.nodes.empty()) return;
+  Branches branches{.open = &open, .first_row = first_row};
+  std::vector<Parent> rows(1 + plan.nodes.size());  // all, with and without children
+  rows[0].position = plan.position + static_cast<Position>(plan.tokens.size());
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const PassPlan::NodeRow& node = plan.nodes[i];
+    Parent& parent = rows[row_after(node.parent)];
+    rows[i + 1].row = i + 1;
+    rows[i + 1].position = parent.position + 1;
+    parent.contenders.push_back(
+        {.token = node.token, .node = static_cast<std::int32_t>(i), .confidence = node.confidence});
     branches.nodes.push_back({.parent = node.parent, .score = 0});
-    branches.positions.push_back(branches.positions[row_after(node.parent)] + 1);
-    branches.parents.push_back(row_after(node.parent));
   }
-  std::ranges::sort(branches.parents);
-  const auto repeated = std::ranges::unique(branches.parents);
-  if (repeated.empty()) return;
-  branches.parents.erase(repeated.begin(), repeated.end());
-  branches.first_parent = parents_.size();
-  // A leaf's own choice is nobody's business yet.
-  for (const std::size_t row : branches.parents) parents_.add(first_row + row);
+  const bool branches_off =
+      std::ranges::any_of(rows, [](const Parent& row) { return row.contenders.size() > 1; });
+  if (!branches_off) return;
+  for (Parent& row : rows) {
+    if (row.contenders.empty()) continue;  // a leaf's own choice is nobody's business yet
+    const bool known = row.row < plan.candidates.size() && !plan.candidates[row.row].empty();
+    knows_candidates_ = knows_candidates_ && known;
+    for (const DraftCandidate& one : known ? plan.candidates[row.row] : kNoCandidates) {
+      if (std::ranges::count(row.contenders, one.token, &Contender::token) > 0) continue;
+      row.contenders.push_back({.token = one.token, .confidence = one.confidence});
+    }
+    parents_.add(first_row + row.row);
+    branches.parents.push_back(std::move(row));
+  }
   ++counts_.passes;
   counts_.rows += branches.nodes.size();
   branches_.push_back(std::move(branches));
 }
 
 bool BranchPruner::wants(std::int32_t layer) const {
-  return !branches_.empty() && layer == heads_.layers()[exit_];
+  return !branches_.empty() && layer == layer_;
 }
 
 void BranchPruner::prune(const HiddenRows& rows, std::span<std::uint8_t> keep) {
   const HiddenRows parents = parents_.of(rows);
   // A pass that a backend computes in parts is pruned in none of them.
   if (parents.count != parents_.size()) return;
-  logits_.resize(parents.count * vocab_);
-  heads_.compute(exit_, parents, logits_);
-  counts_.rows_scored += parents.count;
-  for (Branches& branches : branches_) {
+  knows_candidates_ ? score_candidates(parents) : score_all(parents);
+  for (const Branches& branches : branches_) {
     const std::size_t first = branches.first_row - rows.first;
     if (first + branches.nodes.size() >= rows.count) continue;
-    for (std::size_t i = 0; i < branches.parents.size(); ++i) {
-      score_children(branches, branches.parents[i],
-                     std::span(logits_).subspan((branches.first_parent + i) * vocab_, vocab_));
-    }
     const std::vector<std::uint8_t> goes_on = keep_branches(branches.nodes, threshold_);
     std::ranges::copy(goes_on, keep.begin() + static_cast<std::ptrdiff_t>(first) + 1);
     counts_.rows_ended += static_cast<std::uint64_t>(std::ranges::count(goes_on, 0));
   }
 }
 
-void BranchPruner::score_children(Branches& branches, std::size_t row,
-                                  std::span<const float> logits) const {
-  const PassPlan& plan = *branches.plan;
+// Of the output matrix the contenders' rows alone (eq. 7).
+void BranchPruner::score_candidates(const HiddenRows& parents) {
+  TokensOfRows wanted{.vocab = vocab_};
+  std::size_t count = 0;
+  for (const Branches& branches : branches_) {
+    for (const Parent& parent : branches.parents) {
+      std::vector<TokenId>& tokens = wanted.rows.emplace_back();
+      for (const Contender& one : parent.contenders) tokens.push_back(one.token);
+      count += tokens.size();
+    }
+  }
+  logits_.resize(count);
+  heads_.compute_some(exit_, parents, wanted, logits_);
+  std::span<const float> rest = logits_;
+  for (Branches& branches : branches_) {
+    for (const Parent& parent : branches.parents) {
+      score_parent(branches, parent, rest.first(parent.contenders.size()));
+      rest = rest.subspan(parent.contenders.size());
+    }
+  }
+}
+
+// The exit's likeliest tokens join the contenders.
+void BranchPruner::score_all(const HiddenRows& parents) {
+  logits_.resize(parents.count * vocab_);
+  heads_.compute(exit_, parents, logits_);
+  counts_.rows_scored += parents.count;
+  std::span<const float> rest = logits_;
+  for (Branches& branches : branches_) {
+    for (Parent& parent : branches.parents) {
+      const std::span<const float> row = rest.first(vocab_);
+      rest = rest.subspan(vocab_);
+      for (const Candidate& likely :
+           rank(row, branches.open->sampling, branches.open->seed, parent.position, kShadows)) {
+        if (std::ranges::count(parent.contenders, likely.token, &Contender::token) > 0) continue;
+        parent.contenders.push_back({.token = likely.token});
+      }
+      std::vector<float> logits;
+      for (const Contender& one : parent.contenders) {
+        logits.push_back(row[static_cast<std::size_t>(one.token)]);
+      }
+      score_parent(branches, parent, logits);
+    }
+  }
+}
+
+// Eq. 11, at a temperature of 1: perturbed scores have the target's own.
+void BranchPruner::score_parent(Branches& branches, const Parent& parent,
+                                std::span<const float> logits) const {
   const SamplingParams& sampling = branches.open->sampling;
-  std::vector<TokenId> drafted;
-  std::vector<std::size_t> nodes;
-  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
-    if (row_after(plan.nodes[i].parent) != row) continue;
-    nodes.push_back(i);
-    drafted.push_back(plan.nodes[i].token);
-  }
-  const std::vector<Candidate> shadows =
-      rank(logits, sampling, branches.open->seed, branches.positions[row], kShadows);
-  if (shadows.empty()) return;
-  const float best = shadows.front().score;
-  double sum = 0;
-  for (const Candidate& shadow : shadows) {
-    if (std::ranges::find(drafted, shadow.token) == drafted.end()) sum += weight(shadow, best);
-  }
   const DraftPrior prior = heads_.prior(exit_, sampling.temperature);
-  std::vector<Candidate> children =
-      perturb(logits, sampling, branches.open->seed, branches.positions[row], drafted);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    children[i].score += prior.at(log_odds(plan.nodes[nodes[i]].confidence));
-    sum += weight(children[i], best);
+  std::vector<Candidate> scored;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    scored.push_back({parent.contenders[i].token, logits[i]});
   }
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    branches.nodes[nodes[i]].score = weight(children[i], best) / sum;
+  perturb(scored, sampling, branches.open->seed, parent.position);
+  for (std::size_t i = 0; i < scored.size(); ++i) {
+    const std::optional<float>& confidence = parent.contenders[i].confidence;
+    if (confidence) scored[i].score += prior.at(log_odds(*confidence));
+  }
+  const float best = std::ranges::max(scored, {}, &Candidate::score).score;
+  double sum = 0;
+  const auto weight = [best](const Candidate& one) {
+    // An exit that considers none of them says nothing.
+    return std::isinf(best) ? 1 : std::exp(double{one.score} - best);
+  };
+  for (const Candidate& one : scored) sum += weight(one);
+  for (std::size_t i = 0; i < scored.size(); ++i) {
+    const std::int32_t node = parent.contenders[i].node;
+    if (node >= 0) branches.nodes[static_cast<std::size_t>(node)].score = weight(scored[i]) / sum;
   }
 }
 

@@ -1,11 +1,14 @@
 // Ends branches of a verifying pass in its middle, where an early exit gives them little chance
 // (LEVER, section 4.3; docs/pruning.md).
 //
-// The predictor is one of the target's exits. It scores what was drafted below a row by eq. 11:
-// against each other, and against the exit's own likeliest tokens, the shadow candidates, all by
-// the law of choice's perturbed score (so the noise is the target's) and with the exit's calibrated
-// prior for drafted tokens. What a pass loses by pruning is accepted tokens, never an exact one: a
-// branch that is ended by mistake ends the walk at its parent, whose own choice stands.
+// The predictor is one of the target's exits. At every row that something was drafted below it
+// scores candidates against each other (eq. 11): what was drafted, and shadow tokens beside that.
+// Where the edge is in this process, the shadows are what its draft guessed and did not send, and
+// only the candidates' rows of the exit's output matrix are read (eq. 7). Over a wire nobody
+// knows them, and the exit's own likeliest tokens serve. Scores are the law of choice's perturbed
+// ones (so the noise is the target's), with the exit's calibrated prior for what the draft guessed.
+// What a pass loses by pruning is accepted tokens, never an exact one: a branch that is ended by
+// mistake ends the walk at its parent, whose own choice stands.
 //
 //   (begin watch* forward(pruner = this))*
 //
@@ -15,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,13 +39,13 @@ struct BranchNode {
 // By node: 1 if it goes on. A node's chance is the product of the scores on its path; it ends if
 // that is below `threshold`, so that what follows an ended node ends too. Three rules keep more:
 // the backbone, i.e. the best child of the best child and so on from the root; the root's best two
-// children; and everything, if less than a quarter of the nodes would be left.
+// children; and everything, if less than a quarter of the nodes or of the leaves would be left.
 std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, double threshold);
 
 class BranchPruner final : public RowPruner {
  public:
   // threshold: of a branch's chance, 0 .. 1. It looks at the exit nearest to the middle of
-  // `num_layers`.
+  // `num_layers`, be it one that reports or the heads' own for pruning.
   BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers);
 
   // For a pass of a target whose vocabulary has `vocab` tokens.
@@ -56,28 +60,41 @@ class BranchPruner final : public RowPruner {
   const PruneCounts& counts() const { return counts_; }
 
  private:
+  // A token that is compared with the others at a row.
+  struct Contender {
+    TokenId token = 0;
+    std::int32_t node = -1;                // of the plan; -1: a shadow
+    std::optional<float> confidence = {};  // the draft's; nothing: it did not guess the token
+  };
+  // A row that has children.
+  struct Parent {
+    std::size_t row = 0;    // in Chooser's numbering
+    Position position = 0;  // of what it decides
+    std::vector<Contender> contenders = {};
+  };
   // A rider with branches.
   struct Branches {
     const Open* open = nullptr;
-    const PassPlan* plan = nullptr;
     std::size_t first_row = 0;
-    std::vector<BranchNode> nodes = {};     // by node of the plan
-    std::vector<Position> positions = {};   // by row of Chooser's numbering: of what it decides
-    std::vector<std::size_t> parents = {};  // rows that have children, rising
-    std::size_t first_parent = 0;           // of them, among parents_
+    std::vector<BranchNode> nodes = {};  // by node of the plan
+    std::vector<Parent> parents = {};    // by row
   };
 
-  void score_children(Branches& branches, std::size_t row, std::span<const float> logits) const;
+  void score_candidates(const HiddenRows& parents);
+  void score_all(const HiddenRows& parents);
+  void score_parent(Branches& branches, const Parent& parent, std::span<const float> logits) const;
 
   ExitHeads& heads_;
   const double threshold_;
   std::size_t exit_ = 0;
+  std::int32_t layer_ = 0;  // its
 
   // The pass at hand.
   std::size_t vocab_ = 0;
   std::vector<Branches> branches_;
-  WatchedRows parents_;        // of all branches
-  std::vector<float> logits_;  // [parents_, vocab]
+  WatchedRows parents_;            // of all branches
+  bool knows_candidates_ = false;  // of every parent
+  std::vector<float> logits_;      // [parents_, vocab], or of the contenders alone
   PruneCounts counts_;
 };
 

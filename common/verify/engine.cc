@@ -86,6 +86,51 @@ class VerifyEngine::StreamSink final {
   const EventSink function_;
 };
 
+// A thread that works while the compute thread does, at one thing at a time.
+class VerifyEngine::BesideThread final {
+ public:
+  explicit BesideThread(std::function<void()> work)
+      : work_(std::move(work)), thread_([this] { run(); }) {}
+  ~BesideThread() {
+    set(State::kStopping);
+    thread_.join();
+  }
+
+  void begin() { set(State::kWorking); }
+  void wait() {
+    const MutexLock lock(mu_);
+    while (state_ == State::kWorking) changed_.wait(mu_);
+  }
+
+ private:
+  enum class State : std::uint8_t { kIdle, kWorking, kStopping };
+
+  void set(State state) {
+    const MutexLock lock(mu_);
+    state_ = state;
+    changed_.notify_all();
+  }
+  void run() {
+    begin_compute_thread();
+    MutexLock lock(mu_);
+    while (true) {
+      while (state_ == State::kIdle) changed_.wait(mu_);
+      if (state_ == State::kStopping) return;
+      lock.unlock();
+      work_();
+      lock.lock();
+      if (state_ == State::kWorking) state_ = State::kIdle;
+      changed_.notify_all();
+    }
+  }
+
+  const std::function<void()> work_;
+  Mutex mu_;
+  CondVar changed_;
+  State state_ OUTRIDER_GUARDED_BY(mu_) = State::kIdle;
+  std::thread thread_;
+};
+
 struct VerifyEngine::Core {
   struct Stream {
     std::shared_ptr<StreamSink> sink;
@@ -98,7 +143,9 @@ struct VerifyEngine::Core {
       : clock(its_clock),
         report_queue(options.report_queue),
         on_session_end(options.on_session_end),
-        scheduler(model, options) {}
+        scheduler(model, options) {
+    if (options.drafts_in_passes) beside.emplace([this] { scheduler.draft_on(clock); });
+  }
 
   void push(EngineInbox::Input input) OUTRIDER_REQUIRES(mu);
   bool idle() const OUTRIDER_REQUIRES(mu) {
@@ -109,6 +156,7 @@ struct VerifyEngine::Core {
   bool await_work(std::vector<EngineInbox::Input>& taken);
   void apply(EngineInbox::Input& input);
   void deliver();
+  void take_turn();
   void publish();
   void end_all(const Status& status);
 
@@ -117,6 +165,7 @@ struct VerifyEngine::Core {
   const ReportQueue report_queue;
   const std::function<void(const SessionRecord&)> on_session_end;
   Scheduler scheduler;
+  std::optional<BesideThread> beside;  // of the draft model's own cores
   std::thread thread;
 
   Mutex mu;  // no sink is called with it held
@@ -233,11 +282,21 @@ void VerifyEngine::Core::run() {
     for (EngineInbox::Input& input : taken) apply(input);
     taken.clear();
     scheduler.tick(clock.now());
-    scheduler.step(clock, [this] { deliver(); });  // Started leaves before the device works
+    take_turn();
     deliver();
     publish();
   }
   end_all(unavailable("this verifier has shut down"));
+}
+
+void VerifyEngine::Core::take_turn() {
+  scheduler.draft(clock);
+  if (!scheduler.start(clock.now())) return;
+  deliver();  // Started leaves before the device works
+  if (beside) beside->begin();
+  scheduler.compute();
+  if (beside) beside->wait();
+  scheduler.finish(clock.now());
 }
 
 // Blocks until there are inputs, a session's time has come, or the end: then false.

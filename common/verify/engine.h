@@ -125,6 +125,7 @@ class VerifyEngine final {
 
  private:
   class StreamSink;
+  class BesideThread;
   struct Core;
   std::unique_ptr<Core> core_;
 };

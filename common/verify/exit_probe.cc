@@ -162,10 +162,12 @@ void ExitProbe::find(std::size_t exit, const Watched& rider) {
   }
   path.erase(path.begin(), path.end() - static_cast<std::ptrdiff_t>(behind));
   const ExitGuess guess{.exit = static_cast<std::int32_t>(exit),
+                        .layer = heads_.layers()[exit],
                         .leaf_id = known < 0 ? 0 : plan.nodes[static_cast<std::size_t>(known)].id,
                         .next_token = walk.tokens.back(),
                         .confidence = score(exit, rider),
-                        .path = std::move(path)};
+                        .path = std::move(path),
+                        .outcome = walk.tokens};
   if (observer_) {
     observer_({exit, std::move(walk), rows_, top_pairs_});
   }

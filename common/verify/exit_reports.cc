@@ -15,17 +15,20 @@ void ExitReportWindow::begin_pass(std::uint32_t pass) {
 void ExitReportWindow::offer(const ExitGuess& guess) {
   if (!in_pass_) return;
   ++counts_.computed;
+  const double chance = queue_ == ReportQueue::kGain
+                            ? calibration_.hear(guess.layer, guess.confidence, guess.outcome)
+                            : guess.confidence;
   const auto same = std::find_if(said_.begin(), said_.end(), [&](const Waiting& other) {
     return other.guess.leaf_id == guess.leaf_id && other.guess.next_token == guess.next_token &&
            other.guess.path == guess.path;
   });
   if (same == said_.end()) {
-    said_.push_back({guess});
+    said_.push_back({guess, chance});
     return;
   }
   // While it waits, a second exit of the same opinion may lend it weight.
   ++counts_.deduplicated;
-  if (!same->sent && guess.confidence > same->guess.confidence) same->guess = guess;
+  if (!same->sent && chance > same->chance) *same = {guess, chance};
 }
 
 std::optional<ExitReport> ExitReportWindow::next() {
@@ -33,8 +36,8 @@ std::optional<ExitReport> ExitReportWindow::next() {
   Waiting* best = nullptr;
   for (Waiting& one : said_) {
     if (one.sent) continue;
-    const bool better = best == nullptr || (queue_ == ReportQueue::kPriority &&
-                                            one.guess.confidence > best->guess.confidence);
+    const bool better =
+        best == nullptr || (queue_ != ReportQueue::kFifo && one.chance > best->chance);
     if (better) best = &one;
   }
   if (best == nullptr) return std::nullopt;
@@ -66,7 +69,8 @@ void ExitReportWindow::settle(Position acked) {
   }
 }
 
-void ExitReportWindow::end_pass(Position text_end) {
+void ExitReportWindow::end_pass(Position text_end, std::span<const TokenId> verdict) {
+  if (!verdict.empty()) calibration_.on_verdict(verdict);
   const bool known = !ended_.empty() && ended_.back().last_seq == last_seq_;
   if (in_pass_ && in_flight() > 0 && !known) ended_.push_back({text_end, last_seq_});
   drop_waiting();
@@ -75,6 +79,7 @@ void ExitReportWindow::end_pass(Position text_end) {
 void ExitReportWindow::drop_waiting() {
   for (const Waiting& one : said_) counts_.dropped += one.sent ? 0 : 1;
   said_.clear();
+  calibration_.on_pass_lost();
   in_pass_ = false;
 }
 
@@ -100,9 +105,9 @@ void ExitReportChannel::offer(const ExitGuess& guess) {
   }
 }
 
-void ExitReportChannel::end_pass(Position text_end) {
+void ExitReportChannel::end_pass(Position text_end, std::span<const TokenId> verdict) {
   const MutexLock lock(mu_);
-  window_.end_pass(text_end);
+  window_.end_pass(text_end, verdict);
 }
 
 Status ExitReportChannel::status() const {

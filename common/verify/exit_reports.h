@@ -2,8 +2,17 @@
 //
 // In a pass every exit guesses an outcome (leaf and next token). A guess that repeats one of the
 // pass is not said twice. The others wait in a queue; only so many reports are on their way
-// unacknowledged, so that on a slow link the queue decides what goes first, not a full buffer. When
-// the verdict is out, what still waits is dropped.
+// unacknowledged, so that on a slow link the queue decides what goes first, not a full buffer.
+//
+// What a report gains is the chance that it is right, times the time left to draft, times what a
+// hit saves. Of these only the chance differs between reports that wait together, so the likeliest
+// goes first:
+// - time left: a report and its verdict travel in one ordered stream. The edge can draft for as
+//   long before it hears the verdict as the pass goes on after the report has left. When the
+//   verdict is out, what still waits cannot arrive in time, and is dropped.
+// - what a hit saves: the nodes that this side has are rows of the pass, so none hangs below an
+//   outcome that an exit names.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,11 +20,13 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/exits/online_calibration.h"
 #include "common/protocol/messages.h"
 #include "common/verify/scheduler_types.h"
 
@@ -23,11 +34,13 @@ namespace outrider {
 
 // One exit's guess at the pass's verdict.
 struct ExitGuess {
-  std::int32_t exit = 0;  // index into Opened.exits
+  std::int32_t exit = 0;   // index into Opened.exits
+  std::int32_t layer = 0;  // of the exit
   NodeId leaf_id = 0;
   TokenId next_token = 0;
-  double confidence = 0;           // 0 .. 1
-  std::vector<TokenId> path = {};  // as in ExitReport
+  double confidence = 0;              // 0 .. 1, as the exit states it
+  std::vector<TokenId> path = {};     // as in ExitReport
+  std::vector<TokenId> outcome = {};  // the verdict's tokens, if the exit is right
 };
 
 struct ReportCounts {
@@ -55,9 +68,9 @@ class ExitReportWindow final {
   // The edge has seen all reports up to `seq`. An older acknowledgement changes nothing.
   // FAILED_PRECONDITION for a report that was never sent.
   Status acknowledge(std::uint32_t seq);
-  // The verdict is out, and the text with it ends at `text_end`: nothing of this pass is sent any
-  // more.
-  void end_pass(Position text_end);
+  // The verdict of these tokens is out, and the text with it ends at `text_end`: nothing of this
+  // pass is sent any more. Without tokens: no verdict came of it.
+  void end_pass(Position text_end, std::span<const TokenId> verdict);
   // The edge has the text up to `acked`: reports of passes that decided it are no longer on their
   // way. It has them, or a queue dropped them for their verdict and nobody will acknowledge them.
   void settle(Position acked);
@@ -68,6 +81,7 @@ class ExitReportWindow final {
  private:
   struct Waiting {
     ExitGuess guess;
+    double chance = 0;  // that it is right, as far as is known here
     bool sent = false;
   };
   // The last report of a pass, and where the text ended with its verdict.
@@ -83,7 +97,8 @@ class ExitReportWindow final {
   std::uint32_t pass_ = 0;
   std::vector<Waiting> said_;  // of this pass, one per outcome, in order of arrival
   std::uint32_t last_seq_ = 0, acked_seq_ = 0;
-  std::deque<PassEnd> ended_;  // passes with reports in flight
+  std::deque<PassEnd> ended_;      // passes with reports in flight
+  OnlineCalibration calibration_;  // with ReportQueue::kGain
   ReportCounts counts_;
 };
 
@@ -109,8 +124,8 @@ class ExitReportChannel final {
 
   void begin_pass(std::uint32_t pass);
   void offer(const ExitGuess& guess);  // and emits what may go
-  // The verdict is out, and the text with it ends at `text_end`.
-  void end_pass(Position text_end);
+  // As the window's.
+  void end_pass(Position text_end, std::span<const TokenId> verdict);
   // FAILED_PRECONDITION once the edge has acknowledged a report that was never sent.
   Status status() const;
   ReportCounts counts() const;

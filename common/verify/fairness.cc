@@ -145,7 +145,7 @@ std::optional<StreamId> next_to_open(std::span<const PlaceSeeker> streams) {
   for (const PlaceSeeker& stream : streams) sessions_of[stream.group] += stream.waits ? 0 : 1;
   const auto key = [&](const PlaceSeeker& stream) {
     return std::tuple(!stream.waits, stream.rank, !stream.first, sessions_of[stream.group],
-                      stream.since, stream.stream);
+                      stream.due, stream.since, stream.stream);
   };
   const auto next = std::ranges::min_element(streams, {}, key);
   return next != streams.end() && next->waits ? std::optional(next->stream) : std::nullopt;

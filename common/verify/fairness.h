@@ -98,10 +98,11 @@ struct PlaceSeeker {
   bool waits = false;
   bool first = false;    // of those that wait: its session had a place before
   TimePoint since = {};  // when it began to wait
+  TimePoint due = {};    // when it is to be answered
 };
 
 // Who is next: the most urgent; those who had a place, then of the group with the fewest sessions
-// the one that has waited for longest. Nothing: nobody waits.
+// the one that is due first. Nothing: nobody waits.
 std::optional<StreamId> next_to_open(std::span<const PlaceSeeker> streams);
 // Who has to go if too many wait: of the least urgent, the last that came of the group of which
 // most do.

@@ -2,6 +2,7 @@
 #include "common/verify/kv_pool.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -16,8 +17,26 @@ std::string mib(std::int64_t bytes) {
 
 }  // namespace
 
+KvPoolOptions part_of(KvPoolOptions both, const ModelInfo& model, const ModelInfo& other) {
+  const std::int64_t all = model.kv_bytes_per_position + other.kv_bytes_per_position;
+  if (all == 0) return both;
+  const double part = static_cast<double>(model.kv_bytes_per_position) / static_cast<double>(all);
+  const auto of = [part](std::int64_t bytes) -> std::int64_t {
+    if (bytes <= 0) return bytes;  // no bound
+    return std::max<std::int64_t>(1, std::llround(static_cast<double>(bytes) * part));
+  };
+  both.max_bytes = of(both.max_bytes);
+  if (both.tenant_bytes) {
+    both.tenant_bytes = [of, whole = std::move(both.tenant_bytes)](const std::string& tenant) {
+      return of(whole(tenant));
+    };
+  }
+  return both;
+}
+
 bool names_session(const SessionName& wanted, const SessionName& session) {
   if (wanted.owner.tenant != session.owner.tenant) return false;
+  if (wanted.owner.level != session.owner.level) return false;
   return (!wanted.id.empty() && wanted.id == session.id) ||
          (!wanted.key.empty() && wanted.key == session.key);
 }
@@ -97,23 +116,27 @@ bool KvPool::drop_unused() {
 }
 
 std::string KvPool::root_of(const SessionName& wanted) {
-  if (options_.share_prefixes) return wanted.owner.tenant;
+  // No level of an elastic model reads another's keys and values.
+  const std::string level =
+      wanted.owner.level == 0 ? "" : "\nlevel " + std::to_string(wanted.owner.level);
+  if (options_.share_prefixes) return wanted.owner.tenant + level;
   const auto kept = find(wanted);
   if (kept != kept_.end()) return kept->root;
-  return wanted.owner.tenant + '\n' + std::to_string(++unshared_);
+  return wanted.owner.tenant + level + '\n' + std::to_string(++unshared_);
 }
 
-// A group that has no pages gives its number to a new one.
+// A group without leases and pages gives its number to a new one.
 std::int32_t KvPool::owner_of(const std::string& group) {
   std::size_t unused = groups_.size();
   for (std::size_t owner = 0; owner < groups_.size(); ++owner) {
     if (groups_[owner] == group) return static_cast<std::int32_t>(owner);
-    const bool has_pages =
-        promised_[owner] > 0 || memory_->pages->used_by(static_cast<std::int32_t>(owner)) > 0;
-    if (!has_pages) unused = owner;
+    const bool in_use =
+        leases_[owner] > 0 || memory_->pages->used_by(static_cast<std::int32_t>(owner)) > 0;
+    if (!in_use) unused = owner;
   }
   if (unused == groups_.size()) {
     groups_.emplace_back();
+    leases_.push_back(0);
     promised_.push_back(0);
   }
   groups_[unused] = group;
@@ -128,7 +151,8 @@ Result<KvPool::Lease> KvPool::take(const SessionName& wanted, std::span<const To
               .tenant = wanted.owner.tenant,
               .root = root_of(wanted),
               .owner = owner_of(wanted.owner.group)};
-  lease.cache = std::make_unique<KvCache>(memory_->pages, options_.capacity, lease.owner);
+  lease.cache =
+      std::make_unique<KvCache>(memory_->pages, options_.capacity, lease.owner, wanted.owner.level);
   // The last token of the prefix is always computed: its logits choose the first of the answer.
   const KvPrefixes::Found found =
       memory_->prefixes.find(lease.root, prefix.first(prefix.size() - 1), now);
@@ -140,6 +164,7 @@ Result<KvPool::Lease> KvPool::take(const SessionName& wanted, std::span<const To
   OUTRIDER_RETURN_IF_ERROR(make_room(lease, pages));
   lease.promised = pages;
   promised_[static_cast<std::size_t>(lease.owner)] += pages;
+  ++leases_[static_cast<std::size_t>(lease.owner)];
   return lease;
 }
 

@@ -38,6 +38,10 @@ struct SessionName {
   StreamOwner owner = {};
 };
 
+// The part of this memory, and of each tenant's share of it, for the caches of `model` where the
+// same sessions have caches of `other` too: so that both hold as many positions.
+KvPoolOptions part_of(KvPoolOptions both, const ModelInfo& model, const ModelInfo& other);
+
 // True if `wanted` names the session `session` by its id or key, and the tenant is the same.
 bool names_session(const SessionName& wanted, const SessionName& session);
 
@@ -81,7 +85,9 @@ class KvPool final {
   void stow(Lease lease, std::span<const TokenId> text, TimePoint now);
   // The memory of a cache that is not kept.
   void release(Lease lease) {
-    promised_.at(static_cast<std::size_t>(lease.owner)) -= lease.promised;
+    const auto owner = static_cast<std::size_t>(lease.owner);
+    promised_.at(owner) -= lease.promised;
+    --leases_.at(owner);
   }
 
   // The kept text of a session, to look at; null: none.
@@ -92,6 +98,8 @@ class KvPool final {
   // When expire() has something to do.
   std::optional<TimePoint> next_expiry() const;
 
+  // From the first lease on.
+  bool is_allocated() const { return memory_.has_value(); }
   // Of sessions that are over.
   std::size_t kept_texts() const { return kept_.size(); }
   std::int64_t used_bytes() const;
@@ -125,6 +133,7 @@ class KvPool final {
   const std::int64_t most_pages_;       // where max_bytes is 0
   std::optional<Memory> memory_;        // from the first session on
   std::vector<std::string> groups_;     // by owner
+  std::vector<std::int32_t> leases_;    // by owner
   std::vector<std::int32_t> promised_;  // pages that sessions may still take, by owner
   std::uint64_t unshared_ = 0;          // roots that only one session and its successors use
   std::string why_short_;

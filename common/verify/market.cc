@@ -3,32 +3,35 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace outrider {
 
 PassCurve::PassCurve(const PassCosts& costs) {
-  // Neighbours that fall are one point between them.
-  struct Pool {
-    Point mean;
-    double weight;
+  // Neighbours that fall all take their mean: least squares among curves that never fall.
+  struct Level {
+    std::size_t first, last;  // points
+    double seconds;
   };
-  std::vector<Pool> pools;
-  for (const PassCosts::Point& measured : costs.points) {
-    pools.push_back({{static_cast<double>(measured.rows), to_seconds(measured.time)}, 1});
-    while (pools.size() > 1 && pools.back().mean.seconds < pools[pools.size() - 2].mean.seconds) {
-      const Pool last = pools.back();
-      pools.pop_back();
-      Pool& before = pools.back();
-      const double weight = before.weight + last.weight;
-      const auto mean = [&](double a, double b) {
-        return (a * before.weight + b * last.weight) / weight;
+  std::vector<Level> levels;
+  for (std::size_t i = 0; i < costs.points.size(); ++i) {
+    levels.push_back({i, i, to_seconds(costs.points[i].time)});
+    while (levels.size() > 1 && levels.back().seconds < levels[levels.size() - 2].seconds) {
+      const Level right = levels.back();
+      levels.pop_back();
+      Level& left = levels.back();
+      const auto width = [](const Level& level) {
+        return static_cast<double>(level.last - level.first + 1);
       };
-      before = {
-          {mean(before.mean.rows, last.mean.rows), mean(before.mean.seconds, last.mean.seconds)},
-          weight};
+      const double sum = left.seconds * width(left) + right.seconds * width(right);
+      left = {left.first, right.last, sum / (width(left) + width(right))};
     }
   }
-  for (const Pool& pool : pools) points_.push_back(pool.mean);
+  for (const Level& level : levels) {
+    for (std::size_t i = level.first; i <= level.last; ++i) {
+      points_.push_back({static_cast<double>(costs.points[i].rows), level.seconds});
+    }
+  }
 }
 
 double PassCurve::seconds(std::size_t rows) const {
@@ -60,7 +63,9 @@ std::vector<std::optional<std::size_t>> choose_rows(std::span<const RowOffer> of
     if (offer.prompt_rows == 0) wanted.push_back({offer.weight, i, true});
     for (const float chance : offer.chances) wanted.push_back({offer.weight * chance, i});
   }
-  std::ranges::stable_sort(wanted, std::greater{}, &Row::worth);
+  // A token for sure goes before a node of the same worth.
+  std::ranges::stable_sort(wanted, std::greater{},
+                           [](const Row& row) { return std::pair(row.worth, row.is_text); });
 
   std::size_t least = rows > 0 ? 0 : 1;
   for (std::size_t k = 0; k < wanted.size(); ++k) {

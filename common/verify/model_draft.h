@@ -3,28 +3,38 @@
 // draft serves many sessions.
 //
 // A step is run for those sessions, and only if, what they are likely to win by it is worth the
-// time that it takes from all: as the market says for rows (market.h). So a draft that is too slow
-// for this target, or guesses too badly, rests; every so often it is tried again.
+// time that it takes from all: as the market says for rows (market.h). What that is, shows what
+// earlier steps have brought (draft_experience.h) beyond what look-up had guessed before. So a
+// draft that is too slow for this target, or guesses too badly for this text, rests. A session that
+// rests is tried again now and then: all such steps together take one part in a hundred of what
+// passes do.
 //
-//   (forget_unless draft)*
+// Its keys and values lie in a pool as the target's do (kv_pool.h): a prompt that begins as one of
+// the same tenant's is not read again. Under a tight bound the sessions that have not drafted for
+// the longest time give up theirs.
 //
-// Thread rule: the compute thread. Ownership: the model outlives it and is used by nobody else.
-// SPDX-License-Identifier: Apache-2.0
+// With cores of its own it goes on while the target's pass runs, with each chain as if it stood: of
+// what the verdict then says the rest of the chain is there at once.
+//
+//   (draft [draft_on] | forget)*
+//
+// Thread rule: the compute thread; draft_on() may run beside a pass. Ownership: the model outlives
+// it and is used by nobody else. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
-#include "common/protocol/pass_costs.h"
-#include "common/sampling/guess.h"
+#include "common/verify/draft_experience.h"
+#include "common/verify/kv_pool.h"
 #include "common/verify/market.h"
 #include "common/verify/scheduler_types.h"
 
@@ -34,14 +44,16 @@ class VerifySession;
 
 class ModelDraft final {
  public:
-  // calibration: what its guesses were worth before. max_bytes: of the draft's keys and values for
-  // all sessions; those that have not drafted for the longest time give up theirs. 0: no bound.
-  ModelDraft(Model& model, const GuessCalibration& calibration, std::int64_t max_bytes);
+  // experience: what it has shown before. kv, sessions: for its keys and values, as KvPool says;
+  // the capacity of a cache is the draft's context.
+  ModelDraft(Model& model, const DraftExperience& experience, const KvPoolOptions& kv,
+             std::uint32_t sessions);
 
   struct Client {
     StreamId stream = 0;
-    VerifySession* session = nullptr;  // VerifySession::may_draft()
-    double weight = 1;                 // of its tokens
+    VerifySession* session = nullptr;    // VerifySession::may_draft()
+    const StreamOwner* owner = nullptr;  // of the stream
+    double weight = 1;                   // of its tokens
   };
   // What time is worth: weighted tokens per second that all get, and seconds that one more row of
   // the target's next pass takes.
@@ -53,55 +65,74 @@ class ModelDraft final {
   };
 
   // Adds nodes to the sessions' trees. Blocks while the draft computes. A session for which there
-  // is no memory, or whose text the draft cannot read, gets none. An error, of the model, leaves
-  // what was added; the draft is in no defined state and must not be used again.
+  // is no memory left, or whose text the draft cannot read, gets none. An error, of the model or
+  // because it has no memory at all, leaves what was added; the draft is in no defined state and
+  // must not be used again.
   Status draft(std::span<const Client> clients, const Worth& worth, const Clock& clock);
-  // Drops what it holds for streams whose sessions are over.
-  void forget_unless(const std::function<bool(StreamId)>& lives) {
-    std::erase_if(lanes_, [&](const auto& entry) { return !lives(entry.first); });
-  }
+  // While the pass runs that follows on draft(): until about then, or it is over. The sessions'
+  // trees are not changed, and must not be meanwhile. Errors: as draft().
+  Status draft_on(TimePoint until, const std::atomic<bool>& over, const Clock& clock);
+  // Drops what it holds for streams that are over, and what was unused for too long.
+  void forget(const std::function<bool(StreamId)>& lives, TimePoint now);
 
   Duration compute() const { return compute_; }
-  const GuessCalibration& calibration() const { return calibration_; }
+  std::int64_t kv_bytes() const { return pool_.used_bytes(); }
+  const DraftExperience& experience() const { return experience_; }
 
  private:
   // A token of the chain behind the text, and its row.
   struct Link {
     TokenId token = 0;
     float stated = 0;       // by the model: that it stands if those before do
+    float chance = 0;       // the same, by experience
+    float covered = 0;      // ChainStep::covered
+    bool repeats = false;   // a node that was there
+    bool free = false;      // it was guessed while a pass ran
     Slot slot = kRootSlot;  // kRootSlot: its row was not run
   };
+  static constexpr double kSessionChains = 33;  // by which a session is judged
   struct Lane {
-    std::unique_ptr<KvCache> cache;
+    KvPool::Lease lease;
     std::vector<Link> chain = {};
-    std::size_t base = 0;    // length of the text that it hangs behind
-    std::uint64_t used = 0;  // the last draft() that it took part in
-    std::int32_t node = -1;  // the end of the chain in the session's tree; kRoot: none yet
-    double chance = 1;       // that the whole chain stands
+    std::size_t base = 0;     // length of the text that it hangs behind
+    std::uint64_t used = 0;   // the last draft() that it took part in
+    std::uint64_t tried = 0;  // the last one that ran a step for it
+    std::int32_t node = -1;   // the end of the chain in the session's tree; kRoot: none yet
+    double chance = 1;        // that the whole chain stands
     double weight = 1;
+    double gain = 0;  // of its next step, in weighted tokens
+    DraftGains gains{kSessionChains};
     VerifySession* session = nullptr;
     bool reads = false;    // its text is not read to the end
     bool foreign = false;  // it has a token that the draft does not know
   };
 
-  Lane* lane_of(const Client& client);
-  bool make_room(const Client& client);
-  std::int64_t bytes() const;
-  void settle(Lane& lane);
-  bool pays(std::vector<Lane*>& lanes, const Worth& worth) const;
-  bool pays_to_read(const Client& client, const Worth& worth) const;
-  Status add_rows(Lane& lane, std::size_t& reading_left);
-  Status step(std::span<Lane* const> lanes, const Clock& clock);
-  void grow(Lane& lane, std::size_t row);
+  using Lanes = std::map<StreamId, Lane>;
+
+  Result<Lane*> lane_of(const Client& client, TimePoint now);
+  Lanes::iterator drop(Lanes::iterator at);
+  bool reserve(Lane& lane, std::size_t rows);
+  void settle(Lane& lane, TimePoint now);
+  std::size_t learn(Lane& lane);
+  void add_nodes(Lane& lane);
+  static std::size_t unread(const Lane& lane);
+  static float covered(const Lane& lane);
+  double gain_of(const Lane& lane, const Worth& worth) const;
+  bool pays_to_read(const Lane& lane, const Worth& worth) const;
+  std::size_t paying(std::span<Lane*> lanes, const Worth& worth) const;
+  std::size_t probed(std::span<Lane*> resting, const Worth& worth);
+  bool is_at_end(const Lane& lane) const;
+  bool add_rows(Lane& lane, std::size_t& reading_left);
+  Status step(std::vector<Lane*>& lanes, const Clock& clock, bool in_pass = false);
+  void grow(Lane& lane, std::size_t row, bool in_pass);
 
   Model& model_;
-  const std::int64_t max_bytes_;
-  std::map<StreamId, Lane> lanes_;
-  GuessCalibration calibration_;
-  double typical_ = 0.6;         // the chance of a guess, lately
-  double read_row_seconds_ = 0;  // of a token that is read, lately; 0: none was
-  PassCostBook costs_;           // of steps, by their rows
-  PassCurve curve_;
+  const Position context_;
+  KvPool pool_;
+  Lanes lanes_;
+  DraftExperience experience_;
+  PassCurve curve_;           // of its steps
+  double probe_seconds_ = 0;  // that may be spent on sessions that rest
   std::uint64_t drafts_ = 0;
   Duration compute_{0};
   std::vector<Row> rows_;

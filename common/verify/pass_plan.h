@@ -30,6 +30,8 @@ struct PassPlan {
   Position position = 0;        // of tokens[0]: as many positions have keys and values
   std::vector<TokenId> tokens;  // at least one
   std::vector<NodeRow> nodes;
+  // By row_after(): what the edge's draft guessed there, drafted or not. Empty: not known.
+  std::vector<std::vector<DraftCandidate>> candidates = {};
   bool decides = true;  // false: a chunk of the prefill, wants no logits
   bool exits = false;   // the edge wants to hear of early exits
   std::uint32_t pass = 0;

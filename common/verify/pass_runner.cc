@@ -83,7 +83,7 @@ Status PassRunner::result_of(const Rider& rider, const Status& pass) const {
 Status PassRunner::check_logits(const Rider& rider) const {
   const std::size_t wanted = rider.plan.decides ? 1 + rider.plan.nodes.size() : 0;
   for (std::size_t row = 0; row < wanted; ++row) {
-    if (!has_logits(rider, row)) continue;
+    if (!has_logits(rider, row) || chosen(rider, row)) continue;
     OUTRIDER_RETURN_IF_ERROR(
         check_logits_of(rows_, row_of(rider, row), output_, rider.first_logits + row));
   }
@@ -112,13 +112,17 @@ Status PassRunner::append_rows(const Rider& rider) {
     rows_.push_back({.cache = rider.cache, .slot = above, .token = token, .wants_logits = false});
   }
   rows_.back().wants_logits = plan.decides;
+  rows_.back().choice = rider.choice;
   for (const PassPlan::NodeRow& node : plan.nodes) {
     // Parent -1 lands on the last of the tokens.
     const std::size_t parent = row_of(rider, row_after(node.parent));
     OUTRIDER_CHECK(parent < rows_.size());
     OUTRIDER_ASSIGN_OR_RETURN(const Slot slot, slots.append(rows_[parent].slot));
-    rows_.push_back(
-        {.cache = rider.cache, .slot = slot, .token = node.token, .wants_logits = true});
+    rows_.push_back({.cache = rider.cache,
+                     .slot = slot,
+                     .token = node.token,
+                     .wants_logits = true,
+                     .choice = rider.choice});
   }
   return {};
 }
@@ -156,9 +160,10 @@ void ChosenWalk::run(const Rider& rider, const VerifySession& session, const Pas
   const Open& open = session.opened();
   chosen_.assign(rider.plan.nodes.size() + 1, std::nullopt);
   session.walk(rider.plan, [&](std::size_t row, Position position) {
-    const TokenId token = choose(runner.logits(rider, row), open.sampling, open.seed, position);
+    std::optional<TokenId> token = runner.chosen(rider, row);
+    if (!token) token = choose(runner.logits(rider, row), open.sampling, open.seed, position);
     chosen_[row] = token;
-    return token;
+    return *token;
   });
 }
 

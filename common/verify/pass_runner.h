@@ -34,6 +34,8 @@ struct Rider {
   std::function<void(std::int32_t done, std::int32_t layers)> on_layer_done = {};
   // Set by another thread when nobody wants its rows any more; null: never.
   const std::atomic<bool>* abandoned = nullptr;
+  // How tokens behind its rows are chosen, for models that choose themselves; null: here.
+  const TokenChoice* choice = nullptr;
 
   // Set by the runner.
   Status status = {};
@@ -75,6 +77,11 @@ class PassRunner final {
   // False if the row was ended in the middle of the pass. In Chooser's numbering.
   bool has_logits(const Rider& rider, std::size_t row) const {
     return output_.has_row(rider.first_logits + row);
+  }
+  // The token behind a row that the model chose; nothing if it is to be chosen from logits().
+  std::optional<TokenId> chosen(const Rider& rider, std::size_t row) const {
+    const TokenId token = output_.chosen_of(rider.first_logits + row);
+    return token == PassOutput::kNotChosen ? std::nullopt : std::optional(token);
   }
   // [vocab] f32, of a row in Chooser's numbering; only of a plan that decides.
   std::span<const float> logits(const Rider& rider, std::size_t row) const {

@@ -26,7 +26,9 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
     pruner_.emplace(*predictor, options.prune_below, model.info().num_layers);
   }
   if (options.draft_model != nullptr) {
-    model_draft_.emplace(*options.draft_model, options.draft_calibration, options.draft_kv_bytes);
+    const ModelInfo& draft = options.draft_model->info();
+    model_draft_.emplace(*options.draft_model, options.draft_experience,
+                         part_of(options.kv, draft, model.info()), options.max_concurrent_sessions);
   }
   sessions_.set_pass_limit(pass_limit_);
   sessions_.set_pass_costs(costs_.costs());
@@ -55,15 +57,13 @@ void Scheduler::end_stream(StreamId stream, const Status& status, TimePoint now)
 void Scheduler::tick(TimePoint now) {
   OUTRIDER_CHECK(!turn_);
   sessions_.tick(now);
+  forget_drafts(now);
 }
 
-bool Scheduler::step(const Clock& clock, const std::function<void()>& on_started) {
-  draft(clock);
-  if (!start(clock.now())) return false;
-  on_started();
-  compute();
-  finish(clock.now());
-  return true;
+// Of sessions that are over.
+void Scheduler::forget_drafts(TimePoint now) {
+  if (!model_draft_) return;
+  model_draft_->forget([this](StreamId id) { return session(id) != nullptr; }, now);
 }
 
 void Scheduler::draft(const Clock& clock) {
@@ -72,8 +72,12 @@ void Scheduler::draft(const Clock& clock) {
   const TimePoint begin = clock.now();
   const Status status = sessions_.draft(*model_draft_, clock);
   drafted_ += clock.now() - begin;
+  check_draft(status);
+}
+
+// After a failure nothing is lost but time: the target goes on without it.
+void Scheduler::check_draft(const Status& status) {
   if (status.ok()) return;
-  // Nothing is lost but time: the target goes on without it.
   model_draft_.reset();
   if (sessions_.options().on_draft_failed) sessions_.options().on_draft_failed(status);
 }
@@ -85,8 +89,24 @@ bool Scheduler::start(TimePoint now) {
   count_idle(riders, now);
   last_served_.clear();
   for (const Rider& rider : riders) last_served_.push_back(rider.stream);
+  if (sessions_.options().drafts_in_passes) expect_pass(riders, now);
   turn_ = Turn{.riders = std::move(riders), .started = now, .joules_before = joules()};
   return true;
+}
+
+// For draft_on(), which must know when the pass ends and meet no session that is over.
+void Scheduler::expect_pass(std::span<const Rider> riders, TimePoint now) {
+  forget_drafts(now);  // of one that found no memory
+  std::size_t rows = 0;
+  for (const Rider& rider : riders) rows += rider.plan.rows();
+  pass_ends_ = now + from_ms(1e3 * PassCurve(costs_.costs()).seconds(rows));
+  pass_over_.store(false, std::memory_order_relaxed);
+}
+
+void Scheduler::draft_on(const Clock& clock) {
+  if (model_draft_ && sessions_.options().drafts_in_passes) {
+    drafted_on_ = model_draft_->draft_on(pass_ends_, pass_over_, clock);
+  }
 }
 
 void Scheduler::compute() {
@@ -109,12 +129,14 @@ void Scheduler::compute() {
     rider.status = sessions_.find(rider.stream)->second.finish_rows(rider, runner_);
   }
   if (runner_.demands()) runner_.end_demands();
+  pass_over_.store(true, std::memory_order_relaxed);
 }
 
 void Scheduler::finish(TimePoint now) {
   OUTRIDER_CHECK(turn_.has_value());
   const Turn turn = *std::exchange(turn_, std::nullopt);
   last_end_ = now;
+  check_draft(std::exchange(drafted_on_, {}));
   choose(turn.riders);
   const std::optional<double> used = turn.joules_before ? joules() : std::nullopt;
   TurnCost cost{.took = now - turn.started,
@@ -211,7 +233,10 @@ SchedulerStats Scheduler::stats() const {
   stats.rows = rows_;
   stats.compute = compute_;
   stats.idle = idle_;
-  if (model_draft_) stats.drafting = model_draft_->compute();
+  if (model_draft_) {
+    stats.drafting = model_draft_->compute();
+    stats.kv_bytes += model_draft_->kv_bytes();
+  }
   if (pruner_) stats.pruned = pruner_->counts();
   return stats;
 }

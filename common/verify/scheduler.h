@@ -5,14 +5,16 @@
 // Who is beyond his rows in time waits until he is not. Which streams there are, who is admitted
 // and what is over, Sessions knows.
 //
-//   (connect | receive | disconnect | drain | tick)*  step
+//   (connect | receive | disconnect | drain | tick)*  draft  start compute finish
 //
-// step() is draft(), start(), compute() and finish(), for whose time a simulation stands in. Call
-// order: between start() and finish() only compute(); messages wait outside. Events pile up for
-// take_events(). Time is an argument; the model runs inside compute() only.
-// Thread rule: owned by one thread. SPDX-License-Identifier: Apache-2.0
+// Call order: between start() and finish() only compute(), and beside it draft_on(); messages wait
+// outside. Events pile up for take_events(). Time is an argument; the model runs inside compute()
+// only.
+// Thread rule: owned by one thread; draft_on() may run on another while compute() does.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <span>
@@ -55,16 +57,15 @@ class Scheduler final {
   // When to call tick() and start() again if nothing happens before: a time in the past means now.
   std::optional<TimePoint> wake_at() const { return sessions_.wake_at(); }
 
-  // One turn: who rides, their pass, and what follows from it. on_started: called when Started may
-  // leave, before the device works. False if no session wants the device.
-  bool step(const Clock& clock, const std::function<void()>& on_started);
-
   // Before start(): lets the draft model guess, if there is one. Blocks for as long as it works.
   void draft(const Clock& clock);
-  // Begins the next turn. False if no session wants the device at `now`.
+  // Begins the next turn: who rides. False if no session wants the device at `now`.
   bool start(TimePoint now);
   // Runs it. Blocks for as long as the model works.
   void compute();
+  // Lets the draft model guess on until about the pass's end, if it has cores of its own. Blocks
+  // for as long.
+  void draft_on(const Clock& clock);
   // Ends it.
   void finish(TimePoint now);
   // Who rode in the last turn.
@@ -99,6 +100,9 @@ class Scheduler final {
   void finish_rider(const Rider& rider, TurnCost& cost, TimePoint now);
   void announce_pass_limit(TimePoint now);
   void count_idle(std::span<const Rider> riders, TimePoint now);
+  void forget_drafts(TimePoint now);
+  void expect_pass(std::span<const Rider> riders, TimePoint now);
+  void check_draft(const Status& status);
 
   std::optional<double> joules() const { return joules_ ? joules_() : std::nullopt; }
 
@@ -110,6 +114,9 @@ class Scheduler final {
   std::optional<ExitProbe> probe_;      // if the target has exits
   std::optional<BranchPruner> pruner_;  // if it shall prune, too
   std::optional<ModelDraft> model_draft_;
+  Status drafted_on_;      // what came of draft_on()
+  TimePoint pass_ends_{};  // about
+  std::atomic<bool> pass_over_{true};
   std::vector<StreamId> last_served_;
   Duration slowest_turn_{0};  // lately
 

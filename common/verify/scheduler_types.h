@@ -20,7 +20,7 @@
 #include "common/protocol/messages.h"
 #include "common/protocol/pass_costs.h"
 #include "common/protocol/verifier.h"
-#include "common/sampling/guess.h"
+#include "common/verify/draft_experience.h"
 
 namespace outrider {
 
@@ -56,6 +56,10 @@ struct StreamOwner {
   std::string tenant = {};  // whose session ids and keys these are; empty: no one was asked
   std::string group = {};   // with whom it shares what is kept; the tenant, or the peer's address
   std::string request_id = {};  // for the log; empty: none came
+  std::size_t level = 0;        // of an elastic model, which answers it; 0: the full one
+  // Of the group's streams that wait for a place, the one that is due first gets it. Nothing: a
+  // minute after it came.
+  std::optional<TimePoint> due = {};
   // It is told a load instead of how long others kept the device.
   bool coarse_times = false;
   std::shared_ptr<const StreamTraffic> traffic = {};  // null: nobody counts it
@@ -91,7 +95,8 @@ struct SchedulerStats {
   std::uint64_t streams_open = 0;   // now
   std::uint64_t sessions_open = 0;  // now; at most max_concurrent_sessions
   std::uint64_t texts_kept = 0;     // now; at most KvPoolOptions::kept
-  std::int64_t kv_bytes = 0;        // now, of sessions and of what is kept
+  std::int64_t kv_bytes = 0;        // now, of sessions and of what is kept, a draft model's too
+  std::uint64_t lookup_tokens = 0;  // now, of texts that sessions left (tenant_texts.h)
   std::uint64_t sessions_opened = 0;
   std::uint64_t sessions_refused = 0;  // by RESOURCE_EXHAUSTED or UNAVAILABLE
   std::uint64_t preemptions = 0;       // sessions that gave up their memory to others
@@ -147,13 +152,16 @@ struct SessionRecord {
 
 // In which order exit reports go (exit_reports.h).
 enum class ReportQueue : std::uint8_t {
-  kPriority,  // the surest guess first (FSD, algorithm 2)
+  kGain,      // the likeliest guess first, as verdicts correct what exits state
+  kPriority,  // the surest guess first, as exits state it (FSD, algorithm 2)
   kFifo,
 };
 
 template <>
-inline constexpr auto enum_names<ReportQueue> = std::to_array<EnumName<ReportQueue>>(
-    {{ReportQueue::kPriority, "priority"}, {ReportQueue::kFifo, "fifo"}});
+inline constexpr auto enum_names<ReportQueue> =
+    std::to_array<EnumName<ReportQueue>>({{ReportQueue::kGain, "gain"},
+                                          {ReportQueue::kPriority, "priority"},
+                                          {ReportQueue::kFifo, "fifo"}});
 
 // What a guess's confidence is (exit_probe.h).
 enum class ExitScore : std::uint8_t {
@@ -174,7 +182,7 @@ struct KvPoolOptions {
   // else only a session's successor does.
   bool share_prefixes = true;
   std::uint32_t kept = 4;      // the most texts of finished sessions that wait for a successor
-  std::int64_t max_bytes = 0;  // of all caches; 0: no bound
+  std::int64_t max_bytes = 0;  // of all caches, a draft model's too; 0: no bound
   Duration kept_for{0};        // what is unused goes after so long; 0: never
   // The most of all caches of a tenant, asked on the scheduler's thread; 0: no bound. Empty: no
   // tenant has one.
@@ -193,9 +201,9 @@ struct SchedulerOptions {
   std::uint32_t max_batched_rows = 256;  // of one pass for several sessions; at least max_rows
   // What the verifier drafts by, beside edges that accept it (server_draft.h, model_draft.h).
   DraftSource draft_source = DraftSource::kNone;
-  Model* draft_model = nullptr;             // of a source that uses one; outlives the scheduler
-  std::int64_t draft_kv_bytes = 0;          // the most of its keys and values; 0: no bound
-  GuessCalibration draft_calibration = {};  // what its guesses were worth before
+  Model* draft_model = nullptr;           // of a source that uses one; outlives the scheduler
+  DraftExperience draft_experience = {};  // what it has shown before
+  bool drafts_in_passes = false;          // it has cores of its own, and drafts on meanwhile
   // Called with what the draft model failed of: it drafts no more. Empty: nobody wants to know.
   std::function<void(const Status&)> on_draft_failed = {};
   bool price_rows = true;  // by a market (market.h); false: all rows ride that fit, to compare with
@@ -223,7 +231,7 @@ struct SchedulerOptions {
   std::function<std::optional<double>()> joules = {};
   PassCostBook pass_costs = {};  // what the model's passes took before
   ExitHeads* exits = nullptr;    // of the model; outlives the scheduler. Null: no early exits
-  ReportQueue report_queue = ReportQueue::kPriority;
+  ReportQueue report_queue = ReportQueue::kGain;
   ExitScore exit_score = ExitScore::kCalibrated;
   // Branches with less chance than this by an exit in the middle end there; 0: all go to the end.
   double prune_below = 0;

@@ -95,7 +95,7 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
       prompt_rows[stream.group()] += next.offer.prompt_rows;
     }
     next.offer.is_plain = !session.book().drafts();
-    next.offer.chances = session.chances(next.bounds);
+    if (!is_bare(passes_ + 1)) next.offer.chances = session.chances(next.bounds);
     rows_left -= std::min(rows_left, std::max(next.offer.prompt_rows, std::size_t{1}));
     order.serve(turns_ + candidates.size() + 1);
     candidates.push_back(std::move(next));
@@ -119,8 +119,9 @@ double Seating::price(const VerifyStreams& streams, TimePoint now) const {
   return price;
 }
 
-// What a second is worth to a draft: what all get now, and no less than they would get without
-// drafts. A session alone pays too: what it would get itself.
+// What a second is worth to a row and to a draft: what all get now, and no less than they would get
+// without drafts: else nodes that just pay would hold the price down at which they do. To a draft a
+// session alone pays too: what it would get itself.
 Seating::Worth Seating::worth(const VerifyStreams& streams, TimePoint now) const {
   double plain = 0;
   std::size_t sessions = 0;
@@ -139,27 +140,26 @@ Seating::Worth Seating::worth(const VerifyStreams& streams, TimePoint now) const
 
 // Guesses of the server's own, where they are worth their rows.
 void Seating::look_up(VerifyStreams& streams, TimePoint now) const {
+  if (!uses_lookup(options_.draft_source) || is_bare(passes_ + 1)) return;
   const Worth asked = worth(streams, now);
   const double row = is_trial(passes_ + 1) ? 0 : asked.price * asked.row_seconds;
   for (auto& [id, stream] : streams) {
     if (stream.session() == nullptr || !stream.wants_device(now)) continue;
-    stream.drafted()->look_up(std::max(kMinGuessChance, row / weight(stream)));
+    stream.drafted()->look_up(std::max(kMinGuessChance, row / weight(stream)),
+                              texts_.of(stream.name().owner.tenant, now));
   }
 }
 
 Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& clock) const {
+  if (is_bare(passes_ + 1)) return draft.draft({}, {}, clock);
   const TimePoint now = clock.now();
+  look_up(streams, now);
   std::vector<ModelDraft::Client> clients;
   for (auto& [id, stream] : streams) {
     if (stream.session() == nullptr || !stream.wants_device(now)) continue;
     if (!stream.session()->may_draft() || ready_at(stream) > now) continue;
-    clients.push_back({id, stream.drafted(), weight(stream)});
+    clients.push_back({id, stream.drafted(), &stream.name().owner, weight(stream)});
   }
-  if (clients.empty()) return {};
-  draft.forget_unless([&](StreamId id) {
-    const auto at = streams.find(id);
-    return at != streams.end() && at->second.session() != nullptr;
-  });
   return draft.draft(clients, worth(streams, now), clock);
 }
 
@@ -172,8 +172,10 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
   bounds.most_rows = std::max<std::size_t>(options_.max_batched_rows, first_rows);
   const auto has_session = [](const auto& entry) { return entry.second.session() != nullptr; };
   const bool alone = std::ranges::count_if(streams, has_session) == 1;
-  const bool trial = is_trial(++passes_);
-  if (!alone && !trial && options_.price_rows) bounds.price = price(streams, now);
+  const std::uint64_t pass = ++passes_;
+  const bool trial = is_trial(pass);
+  const bool priced = options_.price_rows && !alone && !trial && !is_bare(pass);
+  if (priced) bounds.price = worth(streams, now).price;
   if (trial) {
     const std::size_t most = std::max({first_rows, 2 * last_rows_, candidates.size()});
     bounds.most_rows = std::min(bounds.most_rows, most);
@@ -184,7 +186,7 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
 std::vector<Rider> Seating::next_pass(VerifyStreams& streams, TimePoint now, const Starve& starve) {
   std::vector<Rider> riders;
   std::set<StreamId> without_memory;  // they wait for it; the others go on
-  if (uses_lookup(options_.draft_source)) look_up(streams, now);
+  look_up(streams, now);
   while (riders.empty()) {
     std::vector<Candidate> seated = candidates(streams, without_memory, now);
     if (seated.empty()) break;

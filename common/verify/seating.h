@@ -1,7 +1,7 @@
 // Who rides in the next pass: sessions in the order of their turns (fairness.h), with those of
 // their nodes that are worth their time (market.h) and with memory for their rows. Runs nothing.
 //
-// Thread rule: owned by the scheduler's thread. Ownership: the pool outlives it.
+// Thread rule: owned by the scheduler's thread. Ownership: pool and texts outlive it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,6 +22,7 @@
 #include "common/verify/market.h"
 #include "common/verify/model_draft.h"
 #include "common/verify/scheduler_types.h"
+#include "common/verify/tenant_texts.h"
 #include "common/verify/verify_stream.h"
 
 namespace outrider {
@@ -30,9 +31,10 @@ using VerifyStreams = std::map<StreamId, VerifyStream>;
 
 class Seating final {
  public:
-  Seating(const SchedulerOptions& options, KvPool& pool)
+  Seating(const SchedulerOptions& options, KvPool& pool, TenantTexts& texts)
       : options_(options),
         pool_(pool),
+        texts_(texts),
         costs_(options.pass_costs),
         curve_(PassCurve(costs_.costs())) {}
 
@@ -42,7 +44,8 @@ class Seating final {
   // Begins the pass of all that want the device and may have it, as far as max_batched_rows goes:
   // who no longer fits comes first in the next. Each has memory for its pass. Empty: nobody rides.
   std::vector<Rider> next_pass(VerifyStreams& streams, TimePoint now, const Starve& starve);
-  // Before next_pass(): lets the draft model guess for those who may ride. Errors: the model's.
+  // Before next_pass(): lets the draft model guess for those who may ride, beside what look-up has
+  // guessed. Errors: the model's.
   Status draft(ModelDraft& draft, VerifyStreams& streams, const Clock& clock) const;
   // It is over.
   void end_pass(const VerifyStreams& streams, std::span<const Rider> riders, Duration took,
@@ -70,7 +73,8 @@ class Seating final {
   using Worth = ModelDraft::Worth;
   Worth worth(const VerifyStreams& streams, TimePoint now) const;
   double price(const VerifyStreams& streams, TimePoint now) const;
-  bool is_trial(std::uint64_t pass) const { return pass % kPassesPerTrial == 0; }
+  static bool is_trial(std::uint64_t pass) { return pass % kPassesPerTrial == 0; }
+  static bool is_bare(std::uint64_t pass) { return pass % kPassesPerTrial == kPassesPerTrial / 2; }
   std::vector<Candidate> candidates(const VerifyStreams& streams,
                                     const std::set<StreamId>& without_memory, TimePoint now) const;
   std::vector<TurnSeeker> turn_seekers(const VerifyStreams& streams, TimePoint now) const;
@@ -82,12 +86,14 @@ class Seating final {
   bool take_memory(VerifyStreams& streams, const Candidate& candidate,
                    std::span<const Rider> riders, TimePoint now, const Starve& starve);
 
-  // Every so many passes rows cost nothing, up to twice as many as before, so that it stays known
-  // what passes of more take.
+  // Every so many passes rows cost nothing, up to twice as many as before, and another one carries
+  // the texts alone, without a node: so that it stays known what passes of more rows take, and of
+  // few.
   static constexpr std::uint64_t kPassesPerTrial = 256;
 
   const SchedulerOptions& options_;
   KvPool& pool_;
+  TenantTexts& texts_;
   std::uint64_t turns_ = 0;
   std::uint64_t preemptions_ = 0;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <utility>
 
 namespace outrider {
 namespace {
@@ -29,15 +30,18 @@ std::vector<TokenId> tail_of(const MirroredTree& tree, NodeIndex node) {
 ServerDraft::ServerDraft(Position end_position)
     : look_up_(static_cast<std::size_t>(std::max<Position>(end_position, 1)) + 1, kShortestMatch) {}
 
-void ServerDraft::follow(std::span<const TokenId> text) {
+// What matches are worth it learns from the prompt by itself, from the answer beside the shared
+// texts: a prompt repeats earlier ones more than an answer does.
+void ServerDraft::follow(std::span<const TokenId> text, const MatchFinder* shared) {
   if (!std::exchange(begun_, true)) return look_up_.begin(text);
-  for (const TokenId token : text.subspan(look_up_.text().size())) look_up_.take(token);
+  for (const TokenId token : text.subspan(look_up_.text().size())) look_up_.take(token, shared);
 }
 
-void ServerDraft::grow(MirroredTree& tree, const RowBudget& budget, double least_chance) {
-  const std::pair now{tree.end(), tree.ids().last_id()};
-  if (std::exchange(grown_at_, now) == now) return;
-  follow(tree.text());
+void ServerDraft::grow(MirroredTree& tree, const RowBudget& budget, double least_chance,
+                       const MatchFinder* shared) {
+  const auto state = [&tree] { return std::tuple(tree.end(), tree.ids().last_id(), tree.size()); };
+  if (grown_ == state()) return;
+  follow(tree.text(), shared);
 
   struct Grown {
     double chance;
@@ -54,9 +58,9 @@ void ServerDraft::grow(MirroredTree& tree, const RowBudget& budget, double least
     const Grown at = frontier.top();
     frontier.pop();
     const Position position = at.node == kRoot ? tree.end() : tree.node(at.node).position + 1;
-    if (at.chance < least_chance) return;
+    if (at.chance < least_chance) break;
     if (position > budget.last_position) continue;
-    for (const Guess& guess : look_up_.guesses(tail_of(tree, at.node), kGuesses)) {
+    for (const Guess& guess : look_up_.guesses(tail_of(tree, at.node), kGuesses, shared)) {
       const double chance = at.chance * double{guess.confidence};
       if (chance < least_chance || own == budget.nodes) break;
       if (tree.child(at.node, guess.token) != kNoNode) continue;
@@ -66,6 +70,7 @@ void ServerDraft::grow(MirroredTree& tree, const RowBudget& budget, double least
       ++own;
     }
   }
+  grown_ = state();
 }
 
 }  // namespace outrider

@@ -207,10 +207,10 @@ RowBudget VerifySession::row_budget(std::size_t most_nodes) const {
   return budget;
 }
 
-void VerifySession::look_up(double least_chance) {
+void VerifySession::look_up(double least_chance, const MatchFinder* shared) {
   OUTRIDER_CHECK(!plan_.has_value());
   if (look_up_ && !finished_ && !is_prefilling()) {
-    look_up_->grow(tree_, row_budget(PassBounds::kAny), least_chance);
+    look_up_->grow(tree_, row_budget(PassBounds::kAny), least_chance, shared);
   }
 }
 
@@ -224,7 +224,7 @@ NodeIndex VerifySession::add_own(NodeIndex parent, const Guess& guess) {
   const bool known = guess.token >= 0 && guess.token < limits_.vocab_size;
   if (!known || position > last_node_position()) return kNoNode;
   const NodeIndex node = tree_.add(parent, guess.token);
-  tree_.set_confidence(node, guess.confidence);
+  tree_.set_confidence(node, std::max(tree_.node(node).confidence, guess.confidence));
   return node;
 }
 
@@ -276,6 +276,12 @@ void VerifySession::take_nodes(PassPlan& plan, std::size_t most_nodes) {
                           .id = node.id,
                           .confidence = node.confidence});
   }
+  const auto keep_candidates = [&](NodeIndex index) {
+    const std::span<const DraftCandidate> known = tree_.candidates(index);
+    plan.candidates.emplace_back(known.begin(), known.end());
+  };
+  keep_candidates(kRoot);
+  std::ranges::for_each(selection.taken, keep_candidates);
   messages_.emplace_back(Started{.pass = next_pass_,
                                  .position = tree_.end(),
                                  .last_id = tree_.ids().last_id(),

@@ -87,11 +87,12 @@ class VerifySession final {
   // while a pass is in work.
   void keep_cached(Position cached);
   // Adds nodes of this side's own by look-up, as far as the stream accepts them: such that stand
-  // with at least this chance.
-  void look_up(double least_chance);
+  // with at least this chance. shared: as ServerDraft::grow() says.
+  void look_up(double least_chance, const MatchFinder* shared = nullptr);
   // A draft model may add some: the stream accepts them, and the edge has sent none.
   bool may_draft() const;
-  // Adds one, which stands with this chance if its parent does; kNoNode if it would be of no use.
+  // Adds one, which stands with at least this chance if its parent does; kNoNode if it would be of
+  // no use.
   NodeIndex add_own(NodeIndex parent, const Guess& guess);
   // The most rows that start() would take now.
   std::size_t rows_at_most(const PassBounds& bounds) const;

@@ -22,10 +22,19 @@ std::string seconds(Duration d) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(d).count()) + " s";
 }
 
-KvPoolOptions pool_options(const SchedulerOptions& options, const Limits& limits) {
+KvPoolOptions pool_options(const SchedulerOptions& options, const Model& model,
+                           const Limits& limits) {
   KvPoolOptions kv = options.kv;
+  if (options.draft_model != nullptr) kv = part_of(kv, model.info(), options.draft_model->info());
   kv.capacity = cache_capacity(limits);
   return kv;
+}
+
+// What it began with of an earlier session's text is left by that one, except for the tokens by
+// which the rest is found.
+std::span<const TokenId> new_text_of(const VerifySession& session) {
+  const auto known = static_cast<std::size_t>(session.usage().cached_tokens);
+  return session.tree().text().subspan(known - std::min(known, MatchFinder::kMaxLength));
 }
 
 }  // namespace
@@ -33,8 +42,9 @@ KvPoolOptions pool_options(const SchedulerOptions& options, const Limits& limits
 Sessions::Sessions(Model& model, const SchedulerOptions& options)
     : options_(options),
       target_(make_target(model.info(), options)),
-      pool_(model, pool_options(options, target_.limits), options.max_concurrent_sessions),
-      seating_(options_, pool_) {}
+      pool_(model, pool_options(options, model, target_.limits), options.max_concurrent_sessions),
+      texts_(TenantTextBounds{.kept_for = options.kv.kept_for}),
+      seating_(options_, pool_, texts_) {}
 
 void Sessions::connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
                        StreamOwner owner) {
@@ -304,11 +314,13 @@ void Sessions::tick(TimePoint now) {
     at = next;
   }
   pool_.expire(now);
+  texts_.expire(now);
 }
 
 std::optional<TimePoint> Sessions::wake_at() const {
   if (waiting_ > 0 && room_may_be_free_) return TimePoint{};
   std::optional<TimePoint> wake = pool_.next_expiry();
+  if (const auto at = texts_.next_expiry()) wake = wake ? std::min(*wake, *at) : *at;
   for (const auto& [id, stream] : streams_) {
     const TimePoint at = stream.waits()
                              ? stream.waits()->since + options_.queue_timeout
@@ -342,7 +354,11 @@ void Sessions::close(Streams::iterator at, const Status& status, TimePoint now) 
   streams_.erase(at);
 }
 
-void Sessions::count_end(const VerifyStream& stream, TimePoint now) {
+// The session is over: what it did is counted, and its text is left to its tenant.
+void Sessions::end_session(const VerifyStream& stream, TimePoint now) {
+  if (options_.kv.share_prefixes && uses_lookup(options_.draft_source)) {
+    texts_.remember(stream.name().owner.tenant, new_text_of(*stream.session()), now);
+  }
   stream.add_session(stats_);
   stream.add_reports(stats_);
   if (!options_.on_session_end) return;
@@ -353,7 +369,7 @@ void Sessions::count_end(const VerifyStream& stream, TimePoint now) {
 // Only for a stream that is erased next.
 void Sessions::retire(VerifyStream& stream, TimePoint now) {
   if (!stream.session()) return;
-  count_end(stream, now);
+  end_session(stream, now);
   stream.retire(pool_, now);
   --sessions_open_;
   room_may_be_free_ = true;
@@ -367,7 +383,7 @@ void Sessions::break_off(Streams::iterator at, const Status& why, TimePoint now)
 // Its memory goes to the others.
 void Sessions::starve(Streams::iterator at, const std::string& told, const std::string& inner,
                       TimePoint now) {
-  count_end(at->second, now);
+  end_session(at->second, now);
   at->second.discard(pool_);
   --sessions_open_;
   room_may_be_free_ = true;
@@ -405,6 +421,7 @@ SchedulerStats Sessions::stats() const {
   stats.sessions_open = sessions_open_;
   stats.texts_kept = pool_.kept_texts();
   stats.kv_bytes = pool_.used_bytes();
+  stats.lookup_tokens = texts_.tokens();
   stats.preemptions = seating_.preemptions();
   for (const auto& [id, stream] : streams_) stream.add_reports(stats);
   return stats;

@@ -28,6 +28,7 @@
 #include "common/verify/scheduler_types.h"
 #include "common/verify/seating.h"
 #include "common/verify/target.h"
+#include "common/verify/tenant_texts.h"
 #include "common/verify/verify_stream.h"
 
 namespace outrider {
@@ -99,7 +100,7 @@ class Sessions final {
 
   // Ends the stream; its session, if it has one, is over with it.
   void close(Streams::iterator at, const Status& status, TimePoint now);
-  void count_end(const VerifyStream& stream, TimePoint now);
+  void end_session(const VerifyStream& stream, TimePoint now);
   void retire(VerifyStream& stream, TimePoint now);
   void starve(Streams::iterator at, const std::string& told, const std::string& inner,
               TimePoint now);
@@ -107,6 +108,7 @@ class Sessions final {
   const SchedulerOptions options_;
   const Target target_;
   KvPool pool_;
+  TenantTexts texts_;
   Seating seating_;
   Streams streams_;
   std::size_t sessions_open_ = 0;

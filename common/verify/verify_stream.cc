@@ -66,6 +66,7 @@ Status VerifyStream::open(const EdgeMessage& message, const Target& target,
       VerifySession::Setup{
           .session_id = name_.id, .cached = lease_.cached, .prefill_chunk = prefill_chunk},
       now);
+  choice_ = {open.sampling, open.seed};
   return session_->on_message({message.acked_position, message.acked_reports, AckOnly{}}, now);
 }
 
@@ -134,7 +135,8 @@ Rider VerifyStream::start(StreamId id, TimePoint now, const PassBounds& bounds) 
   return {.stream = id,
           .plan = session_->start(now, bounds),
           .cache = lease_.cache.get(),
-          .abandoned = hooks_.abandoned.get()};
+          .abandoned = hooks_.abandoned.get(),
+          .choice = &choice_};
 }
 
 void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
@@ -174,10 +176,12 @@ void VerifyStream::choose(const Rider& rider, const PassRunner& runner) {
 
 void VerifyStream::finish(const Rider& rider, PassRunner& runner, const RiderTimes& times,
                           TimePoint now) {
+  const auto decided = static_cast<std::size_t>(session_->tree().end());
   const std::int32_t leaf =
       session_->finish([this](std::size_t row, Position) { return walk_.chosen(row); }, times, now);
   came_on_ = came_on_ || rider.plan.decides;
-  if (hooks_.reports) hooks_.reports->end_pass(session_->tree().end());
+  const MirroredTree& tree = session_->tree();
+  if (hooks_.reports) hooks_.reports->end_pass(tree.end(), tree.text().subspan(decided));
   runner.keep(rider, leaf);
 }
 

@@ -22,6 +22,7 @@
 #include "common/model/model.h"
 #include "common/protocol/messages.h"
 #include "common/protocol/open_assembly.h"
+#include "common/sampling/slo.h"
 #include "common/verify/branch_pruner.h"
 #include "common/verify/exit_probe.h"
 #include "common/verify/exit_reports.h"
@@ -153,7 +154,8 @@ class VerifyStream final {
             .rank = rank(),
             .waits = waits_.has_value(),
             .first = waits_ && waits_->first,
-            .since = waits_ ? waits_->since : TimePoint{}};
+            .since = waits_ ? waits_->since : TimePoint{},
+            .due = waits_ ? name_.owner.due.value_or(waits_->since + kDueAnyway) : TimePoint{}};
   }
   // It holds memory.
   MemoryHolder memory_holder(StreamId id, TimePoint now) const {
@@ -178,6 +180,7 @@ class VerifyStream final {
   Duration told_limit_{0};
   std::optional<double> joules_ = 0.0;
   std::unique_ptr<VerifySession> session_;
+  TokenChoice choice_;    // the session's
   KvPool::Lease lease_;   // the session's cache
   bool came_on_ = false;  // it has had a verdict since it last began to read its text
   TimePoint told_progress_;

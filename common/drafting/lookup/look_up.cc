@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace outrider {
 namespace {
@@ -34,14 +35,21 @@ void LookUp::begin(std::span<const TokenId> text) {
   for (const TokenId token : text.subspan(before)) take(token);
 }
 
-void LookUp::take(TokenId token) {
+std::vector<MatchFinder::Match> LookUp::find(std::span<const TokenId> tail, std::size_t most,
+                                             const MatchFinder* shared) const {
+  std::vector<MatchFinder::Match> found = finder_.find(tail, most);
+  if (shared != nullptr) found = shared->find(tail, most, std::move(found));
+  return found;
+}
+
+void LookUp::take(TokenId token, const MatchFinder* shared) {
   const auto tail = std::span(text_).last(std::min(text_.size(), MatchFinder::kMaxLength));
-  const std::vector<MatchFinder::Match> matches = finder_.find(tail, 2);
-  if (!matches.empty()) {
-    const Kind kind = kind_of(matches);
+  const std::vector<MatchFinder::Match> found = find(tail, 2, shared);
+  if (!found.empty()) {
+    const Kind kind = kind_of(found);
     Record& seen = records_[kind.length][kind.contested ? 1 : 0];
     seen.cases += 1;
-    seen.right += matches.front().next == token ? 1 : 0;
+    seen.right += found.front().next == token ? 1 : 0;
     if (seen.cases >= kMaxCases) seen = {seen.cases / 2, seen.right / 2};
   }
   finder_.append(token);
@@ -62,18 +70,19 @@ LookUp::Kind LookUp::kind_of(std::span<const MatchFinder::Match> matches) {
   return {kind, matches.size() > 1 && matches[1].length + 1 >= length};
 }
 
-std::vector<Guess> LookUp::guesses(std::span<const TokenId> tail, std::size_t most) const {
-  const std::vector<MatchFinder::Match> matches = finder_.find(tail, most);
+std::vector<Guess> LookUp::guesses(std::span<const TokenId> tail, std::size_t most,
+                                   const MatchFinder* shared) const {
+  const std::vector<MatchFinder::Match> found = find(tail, most, shared);
   std::vector<Guess> guesses;
   double left = kMaxChance;
-  for (std::size_t i = 0; i < matches.size(); ++i) {
-    Kind kind = kind_of(std::span(matches).subspan(i));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    Kind kind = kind_of(std::span(found).subspan(i));
     kind.contested |= i > 0;
     const double assumed = kAssumed[kind.length] * (kind.contested ? kAssumedContested : 1);
     const Record& seen = record(kind);
     const double right = (kAssumedCases * assumed + seen.right) / (kAssumedCases + seen.cases);
     const double at_most = guesses.empty() ? 1.0 : double{guesses.back().confidence};
-    guesses.push_back({matches[i].next, static_cast<float>(std::min(at_most, left * right))});
+    guesses.push_back({found[i].next, static_cast<float>(std::min(at_most, left * right))});
     left -= double{guesses.back().confidence};
   }
   return guesses;

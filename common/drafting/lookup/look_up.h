@@ -4,6 +4,8 @@
 //
 //   begin (guesses | take)*        another begin() is another text; the one before is remembered
 //
+// What it shares with others is searched too where it is handed in: `shared`.
+//
 // A query takes microseconds; a token of memory takes 12 bytes.
 // Thread rule: none of its own. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -33,14 +35,15 @@ class LookUp final {
   // long prompt takes no time that anybody notices.
   void begin(std::span<const TokenId> text);
   // It goes on with this token: what would have been guessed shows what such guesses are worth.
-  void take(TokenId token);
+  void take(TokenId token, const MatchFinder* shared = nullptr);
   // It is its first tokens only. What followed them is remembered as an earlier text.
   void cut(std::size_t length);
   std::span<const TokenId> text() const { return text_; }
 
   // What may follow a text that ends so, the surest first, at most `most`. Their confidences sum up
   // to less than 1.
-  std::vector<Guess> guesses(std::span<const TokenId> tail, std::size_t most) const;
+  std::vector<Guess> guesses(std::span<const TokenId> tail, std::size_t most,
+                             const MatchFinder* shared = nullptr) const;
 
  private:
   // What a match is: by its length, and whether another of about that length disagrees.
@@ -56,6 +59,8 @@ class LookUp final {
   // 1, 2, 3, 4, 5 to 6, 7 to 10, 11 to 18, more
   static constexpr std::size_t kLengths = 8;
 
+  std::vector<MatchFinder::Match> find(std::span<const TokenId> tail, std::size_t most,
+                                       const MatchFinder* shared) const;
   // Of the first of the matches.
   static Kind kind_of(std::span<const MatchFinder::Match> matches);
   const Record& record(Kind kind) const { return records_[kind.length][kind.contested ? 1 : 0]; }

@@ -2,7 +2,6 @@
 #include "common/drafting/lookup/match_finder.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "common/base/status.h"
 
@@ -18,9 +17,7 @@ constexpr std::size_t kMaxBuckets = 1 << 18;
 }  // namespace
 
 MatchFinder::MatchFinder(std::size_t max_tokens, std::size_t shortest)
-    : max_tokens_(max_tokens),
-      finds_single_(shortest == 1),
-      latest_(std::clamp(std::bit_ceil(max_tokens), kMinBuckets, kMaxBuckets), kNowhere) {
+    : max_tokens_(max_tokens), finds_single_(shortest == 1), latest_(kMinBuckets, kNowhere) {
   OUTRIDER_CHECK(shortest == 1 || shortest == 2);
   OUTRIDER_CHECK(max_tokens >= 2 && max_tokens < (std::size_t{1} << 31));
 }
@@ -34,7 +31,21 @@ std::size_t MatchFinder::bucket_of(TokenId before, TokenId last) const {
 
 void MatchFinder::append(TokenId token) {
   OUTRIDER_CHECK(token >= 0);
-  if (tokens_.size() == max_tokens_) forget_older_half();
+  push(token);
+}
+
+void MatchFinder::end_text() {
+  if (!tokens_.empty() && tokens_.back() != kBorder) push(kBorder);
+}
+
+void MatchFinder::push(TokenId token) {
+  if (tokens_.size() == max_tokens_) {  // the older half is forgotten
+    const auto half = static_cast<std::ptrdiff_t>(tokens_.size() / 2);
+    tokens_.erase(tokens_.begin(), tokens_.begin() + half);
+    link_all(latest_.size());
+  } else if (tokens_.size() == latest_.size() && latest_.size() < kMaxBuckets) {
+    link_all(2 * latest_.size());
+  }
   tokens_.push_back(token);
   earlier_.push_back(kNowhere);
   link(tokens_.size() - 1);
@@ -54,16 +65,8 @@ void MatchFinder::link(std::size_t place) {
   latest = static_cast<std::int32_t>(place);
 }
 
-void MatchFinder::end_text() {
-  if (tokens_.empty() || tokens_.back() == kBorder) return;
-  if (tokens_.size() == max_tokens_) forget_older_half();
-  tokens_.push_back(kBorder);
-  earlier_.push_back(kNowhere);
-}
-
-void MatchFinder::forget_older_half() {
-  tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(tokens_.size() / 2));
-  std::ranges::fill(latest_, kNowhere);
+void MatchFinder::link_all(std::size_t buckets) {
+  latest_.assign(buckets, kNowhere);
   std::ranges::fill(single_, kNowhere);
   earlier_.assign(tokens_.size(), kNowhere);
   for (std::size_t place = 0; place < tokens_.size(); ++place) link(place);
@@ -76,9 +79,8 @@ std::size_t MatchFinder::length_at(std::size_t place, std::span<const TokenId> t
   return length;
 }
 
-std::vector<MatchFinder::Match> MatchFinder::find(std::span<const TokenId> tail,
-                                                  std::size_t most) const {
-  std::vector<Match> found;
+std::vector<MatchFinder::Match> MatchFinder::find(std::span<const TokenId> tail, std::size_t most,
+                                                  std::vector<Match> found) const {
   if (tail.empty() || tail.back() < 0) return found;
   const auto add = [&](std::int32_t place) {
     const auto next = static_cast<std::size_t>(place) + 1;

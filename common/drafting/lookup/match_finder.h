@@ -11,7 +11,7 @@
 //   finder.find(std::span(text).last(n), 4);          // longest match first
 //   finder.end_text();                                // the next token begins another text
 //
-// Thread rule: none of its own. SPDX-License-Identifier: Apache-2.0
+// Memory grows with the texts. Thread rule: none of its own. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -43,23 +43,26 @@ class MatchFinder final {
   };
   // What followed where a text ended as `tail` does, the longest match first, of equal ones the
   // latest; each token once, at most `most` of them. A match of a single token is given only where
-  // there is no longer one.
-  std::vector<Match> find(std::span<const TokenId> tail, std::size_t most) const;
+  // there is no longer one. found: matches in other texts, of equal ones they come first.
+  std::vector<Match> find(std::span<const TokenId> tail, std::size_t most,
+                          std::vector<Match> found = {}) const;
 
   std::size_t size() const { return tokens_.size(); }
 
  private:
   static constexpr std::int32_t kNowhere = -1;
 
+  void push(TokenId token);
   void link(std::size_t place);
-  void forget_older_half();
+  void link_all(std::size_t buckets);
   std::size_t length_at(std::size_t place, std::span<const TokenId> tail) const;
   std::size_t bucket_of(TokenId before, TokenId last) const;
 
   const std::size_t max_tokens_;
   const bool finds_single_;
   std::vector<TokenId> tokens_;        // of all texts; kBorder between them
-  std::vector<std::int32_t> latest_;   // by hash of two tokens: the latest place of the second
+  std::vector<std::int32_t> latest_;   // by hash of two tokens: the latest place of the second;
+                                       // at least one for each token, as far as kMaxBuckets
   std::vector<std::int32_t> earlier_;  // by place: the one before with the same hash
   std::vector<std::int32_t> single_;   // by token: the latest place
 };

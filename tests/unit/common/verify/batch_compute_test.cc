@@ -51,8 +51,7 @@ class WatchedRidersTest : public BatchTest {
       Open open = open_message({static_cast<TokenId>(stream)}, 20);
       open.policy.wants_exits = wants_exits[i];
       reports_.push_back(std::make_shared<ExitReportChannel>(
-          ReportQueue::kPriority,
-          [this, stream](const ExitReport&) { reported_.push_back(stream); }));
+          ReportQueue::kGain, [this, stream](const ExitReport&) { reported_.push_back(stream); }));
       scheduler().connect(stream, "session-" + std::to_string(stream), now(),
                           {.reports = reports_.back()}, {});
       scheduler().receive(stream, {.body = std::move(open)}, now());

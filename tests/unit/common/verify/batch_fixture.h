@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "common/base/thread_pool.h"
+#include "common/sampling/sampling.h"
+#include "common/sampling/text_options.h"
 #include "tests/unit/common/verify/scheduler_fixture.h"
 
 namespace outrider {
@@ -29,13 +34,28 @@ class WatchedModel final : public Model {
     passes.push_back({rows.size(), out.abandoned.size(), out.tap != nullptr});
     if (out.is_abandoned()) return cancelled("the pass was abandoned");
     out.threads = threads;
-    return model_.forward(rows, out);
+    OUTRIDER_RETURN_IF_ERROR(model_.forward(rows, out));
+    out.chosen.clear();
+    if (chooses) choose_tokens(rows, out);
+    return {};
   }
 
   std::vector<Pass> passes;
+  bool chooses = false;  // itself, where a row lets it; then there are no logits
   ThreadPool* threads = nullptr;
 
  private:
+  void choose_tokens(std::span<const Row> rows, PassOutput& out) const {
+    const auto width = static_cast<std::size_t>(out.vocab_size);
+    for (const Row& row : rows) {
+      if (!row.wants_logits) continue;
+      const auto logits = std::span(out.logits).subspan(out.chosen.size() * width, width);
+      const Position position = row.cache->slots().position(row.slot) + 1;
+      out.chosen.push_back(choose(logits, row.choice->sampling, row.choice->seed, position));
+      std::ranges::fill(logits, std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+
   ToyModel& model_;
 };
 

@@ -37,6 +37,24 @@ TEST_F(BatchTest, AllWhoAreReadyShareAPassAndEachTextIsItsOwn) {
   EXPECT_EQ(stats.device_passes, 8u);
 }
 
+TEST_F(BatchTest, AModelThatChoosesItselfGivesTheSameTexts) {
+  device_.chooses = true;
+  begin();
+  std::vector<Open> asked;
+  for (TokenId first = 1; first <= 3; ++first) {
+    asked.push_back(open_message({first, 2}, 12));
+    asked.back().sampling = {.temperature = first == 2 ? 0.8f : 0.0f};
+    asked.back().seed = 40 + static_cast<std::uint64_t>(first);
+    open(static_cast<StreamId>(first), asked.back());
+  }
+  ride();
+  grow(2, {{1, 0, 200}, {2, 0, 100}});
+  ride_to_the_end();
+  for (StreamId stream = 1; stream <= 3; ++stream) {
+    EXPECT_EQ(answer(stream), expected(asked[stream - 1])) << stream;
+  }
+}
+
 TEST_F(BatchTest, TheDeviceIsIdleOnlyWhileASessionWaitsForIt) {
   begin();
   clock_.advance(from_ms(50));
@@ -96,6 +114,24 @@ TEST_F(BatchTest, ANodeThatIsNotWorthItsTimeWaitsWhileOthersDo) {
   EXPECT_THAT(ride(from_ms(20)), testing::UnorderedElementsAre(1, 2));
   EXPECT_THAT(heard<Started>(1).back().left_out, ElementsAre(first + 1));
   EXPECT_EQ(heard<Verdict>(1).back().rows, 2u);
+}
+
+// Else nobody would know what passes of few rows take, where all draft always.
+TEST_F(BatchTest, NowAndThenAPassCarriesTheTextsAlone) {
+  begin();
+  int bare = 0;
+  for (StreamId stream = 1; device_.passes.size() < 512; ++stream) {
+    const Open asked = open_message({1, 2}, 200);
+    open(stream, asked);
+    ride();  // the prompt's two rows
+    while (!ended(stream) && device_.passes.size() < 512) {
+      const bool drafts = scheduler().session(stream)->tree().end() < asked.end_position - 1;
+      if (drafts) grow(stream, {{0, 0, 200}, {1, 0, 200}});
+      ride();
+      bare += drafts && device_.passes.back().rows == 1 ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(bare, 2);
 }
 
 TEST_F(BatchTest, ATreeLargerThanABatchHasAPassOfItsOwn) {

@@ -82,6 +82,74 @@ TEST_F(BranchPrunerTest, WithoutAThresholdEveryRowGoesToTheEnd) {
   EXPECT_EQ(scheduler().stats().pruned.passes, 0u);
 }
 
+// Of a hidden state h, token t has the logit h * t: with h = 1 larger ids are likelier, with -1
+// smaller ones.
+class SlopedExit final : public ExitHeads {
+ public:
+  std::span<const std::int32_t> layers() const override { return kLayers; }
+  std::optional<std::int32_t> pruning_layer() const override { return 2; }
+  void compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) override {
+    EXPECT_EQ(exit, 1u);
+    ++computed_all;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      logits[i] = rows.row(i / kVocab)[0] * static_cast<float>(i % kVocab);
+    }
+  }
+  void compute_some(std::size_t exit, const HiddenRows& rows, const TokensOfRows& wanted,
+                    std::span<float> logits) override {
+    ExitHeads::compute_some(exit, rows, wanted, logits);
+    --computed_all;
+    asked = wanted.rows;
+  }
+  DraftPrior prior(std::size_t, double) const override { return {}; }
+  double confidence(std::size_t, double, std::span<const RowEvidence>) const override { return 1; }
+
+  static constexpr std::int32_t kLayers[] = {3};
+  static constexpr std::size_t kVocab = 20;
+  int computed_all = 0;  // not for some tokens
+  std::vector<std::vector<TokenId>> asked;
+};
+
+// The root's children are 9 and 8; below 9 hangs 1 alone. Which of the three nodes go on.
+std::vector<std::uint8_t> pruned(SlopedExit& exit, PassPlan plan) {
+  plan.tokens = {0};
+  plan.nodes = {{.token = 9, .parent = -1},
+                {.token = 8, .parent = -1},
+                {.token = 7, .parent = -1},
+                {.token = 1, .parent = 1}};
+  BranchPruner pruner(exit, 0.05, 4);
+  Open open;
+  pruner.begin(SlopedExit::kVocab);
+  pruner.watch(open, plan, 0);
+  EXPECT_TRUE(pruner.wants(2));
+  EXPECT_FALSE(pruner.wants(3));
+  const std::vector<float> hidden(5, 1.0f);
+  std::vector<std::uint8_t> keep(5, 1);
+  pruner.prune(
+      {.layer = 2, .first = 0, .count = 5, .width = 1, .values = hidden.data(), .threads = nullptr},
+      keep);
+  return keep;
+}
+
+TEST(CandidatePruning, ShadowsOfTheDraftJudgeALoneChildByItsRowsOfTheMatrixAlone) {
+  SlopedExit exit;
+  PassPlan plan;
+  plan.candidates = {{{9, 1}, {8, 1}, {7, 1}}, {}, {{1, 1}}, {}, {}};
+  EXPECT_THAT(pruned(exit, plan), testing::Each(1)) << "a lone candidate has no rival";
+  EXPECT_EQ(exit.computed_all, 0);
+  EXPECT_THAT(exit.asked,
+              testing::ElementsAre(testing::ElementsAre(9, 8, 7), testing::ElementsAre(1)));
+  plan.candidates[2].push_back({6, 1});
+  EXPECT_THAT(pruned(exit, plan), testing::ElementsAre(1, 1, 1, 1, 0)) << "6 is likelier by e^5";
+  EXPECT_THAT(exit.asked.back(), testing::ElementsAre(1, 6));
+}
+
+TEST(CandidatePruning, WithoutTheDraftsCandidatesTheExitsLikeliestAreTheShadows) {
+  SlopedExit exit;
+  EXPECT_THAT(pruned(exit, {}), testing::ElementsAre(1, 1, 1, 0, 0)) << "19 is likelier than all";
+  EXPECT_EQ(exit.computed_all, 1);
+}
+
 TEST_F(BranchPrunerTest, AnEndedNodeThatIsChosenGoesIntoTheNextPass) {
   VerifySession session(open_message({1, 2}), make_target(model_.info(), options_),
                         {.session_id = "s", .cached = 0, .prefill_chunk = 8}, now());

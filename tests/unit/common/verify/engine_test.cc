@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/model/emulated/paced_model.h"
+#include "tests/sim/toy_draft.h"
 #include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 
@@ -203,6 +204,25 @@ TEST_F(EngineTest, ALongPromptThatIsReadInOnePassTellsHowFarItIs) {
       EXPECT_EQ(listener.progress()[i].total, static_cast<Position>(length));
     }
   }
+}
+
+TEST_F(EngineTest, ADraftOnThreadsOfItsOwnChangesNoToken) {
+  ToyDraft draft(model_, 1);
+  options_.draft_source = DraftSource::kBoth;
+  options_.draft_model = &draft;
+  options_.drafts_in_passes = true;
+  PacedModel paced(std::make_unique<ToyModel>(), *PaceCurve::parse("1"), clock_);
+  VerifyEngine engine(paced, options_, clock_);
+  Open asked = open_message({1, 2, 3}, 100, PassPolicy::kEager);
+  asked.accepts_server_nodes = true;
+  for (int round = 0; round < 2; ++round) {
+    Listener listener;
+    const StreamId stream = engine.connect(listener.sink());
+    engine.post(stream, {.body = asked});
+    ASSERT_TRUE(listener.wait_for_end().ok());
+    EXPECT_EQ(listener.answer(), expected(model_, asked));
+  }
+  EXPECT_GT(draft.passes(), 0);
 }
 
 // A device whose passes take ten seconds, unless they are abandoned.

@@ -221,6 +221,8 @@ class FindingsTest : public ExitProbeTest {
     probe.begin(12);
     probe.watch(session, rider.plan, rider.first_logits, [&](const ExitGuess& guess) {
       confidences_[static_cast<std::size_t>(guess.exit)] = guess.confidence;
+      EXPECT_EQ(guess.layer, exits_.layers()[static_cast<std::size_t>(guess.exit)]);
+      EXPECT_EQ(guess.outcome.back(), guess.next_token);
     });
     runner.compute({&rider, 1}, {.tap = &probe});
     EXPECT_TRUE(rider.status.ok());

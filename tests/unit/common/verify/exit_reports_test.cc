@@ -103,7 +103,7 @@ TEST_F(ExitReportWindowTest, TheVerdictDropsWhatWaits) {
   window.begin_pass(1);
   fill_window(window);
   window.offer(guess(0, 0, 1, 0.1));
-  window.end_pass(1);
+  window.end_pass(1, {});
   ASSERT_TRUE(window.acknowledge(8).ok());
   EXPECT_THAT(sent(window), IsEmpty());
   window.offer(guess(0, 0, 1, 0.1));  // late
@@ -134,7 +134,7 @@ TEST_F(ExitReportWindowTest, AnAcknowledgedVerdictSettlesReportsThatWereDroppedF
   ExitReportWindow window(ReportQueue::kFifo);
   window.begin_pass(1);
   fill_window(window);
-  window.end_pass(5);  // the verdict overtakes them all: the edge will never see them
+  window.end_pass(5, {});  // the verdict overtakes them all: the edge will never see them
   window.begin_pass(2);
   window.offer(guess(3, 0, 1, 0.5));
   window.settle(4);
@@ -146,6 +146,49 @@ TEST_F(ExitReportWindowTest, AnAcknowledgedVerdictSettlesReportsThatWereDroppedF
   EXPECT_EQ(window.in_flight(), 1u);
   EXPECT_TRUE(window.acknowledge(9).ok());
   EXPECT_EQ(window.in_flight(), 0u);
+}
+
+// An exit that states 0.9 and is wrong is worth less than one that states 0.5 and is right. What is
+// sent is what they state.
+TEST_F(ExitReportWindowTest, ByGainThoseGoFirstThatVerdictsProvedRight) {
+  for (const auto& [queue, first] :
+       {std::pair(ReportQueue::kGain, 1), std::pair(ReportQueue::kPriority, 0)}) {
+    ExitReportWindow window(queue);
+    const auto offer_both = [&] {
+      window.offer({.exit = 0, .layer = 2, .next_token = 1, .confidence = 0.9, .outcome = {1}});
+      window.offer({.exit = 1, .layer = 4, .next_token = 2, .confidence = 0.5, .outcome = {2}});
+    };
+    for (std::uint32_t pass = 0; pass < 20; ++pass) {
+      window.begin_pass(pass);
+      offer_both();
+      const auto report = window.next();
+      ASSERT_TRUE(report.has_value());
+      EXPECT_TRUE(pass > 0 || report->exit == 0) << "nothing is known yet";
+      EXPECT_EQ(report->confidence, report->exit == 0 ? 230 : 128);
+      ASSERT_TRUE(window.acknowledge(report->seq).ok());
+      window.end_pass(pass + 1, std::vector<TokenId>{2});
+    }
+    window.begin_pass(20);
+    offer_both();
+    EXPECT_EQ(window.next()->exit, first);
+  }
+}
+
+// A pass that fails has no verdict, and one of no tokens is none.
+TEST_F(ExitReportWindowTest, WithoutAVerdictNobodyIsJudged) {
+  ExitReportWindow window(ReportQueue::kGain);
+  const auto offer_both = [&] {
+    window.offer({.exit = 0, .layer = 2, .next_token = 1, .confidence = 0.9, .outcome = {1}});
+    window.offer({.exit = 1, .layer = 4, .next_token = 2, .confidence = 0.8, .outcome = {2}});
+  };
+  for (std::uint32_t pass = 0; pass < 20; ++pass) {
+    window.begin_pass(pass);
+    offer_both();
+    if (pass % 2 == 0) window.end_pass(0, {});
+  }
+  window.begin_pass(20);
+  offer_both();
+  EXPECT_EQ(window.next()->exit, 0);
 }
 
 // Random passes against a plain restatement of the rules.
@@ -161,7 +204,7 @@ TEST_F(ExitReportWindowTest, UnderRandomUseNothingIsRepeatedLateOrBeyondTheWindo
       switch (random() % 9) {
         case 0:
           last_of_pass.push_back(last);
-          window.end_pass(static_cast<Position>(last_of_pass.size()));
+          window.end_pass(static_cast<Position>(last_of_pass.size()), {});
           window.begin_pass(++pass);
           said.clear();
           break;
@@ -234,7 +277,7 @@ TEST(ExitReportChannelTest, WhatFindsNoRoomGoesWithTheNextGuessOnceThereIsSome) 
   EXPECT_EQ(sent, 8u) << "acknowledging sends nothing by itself";
   channel.offer(guess(1, 0, 0, 0.5));  // no news, but its turn
   EXPECT_EQ(sent, 10u);
-  channel.end_pass(1);
+  channel.end_pass(1, {});
   channel.acknowledge(acknowledging(10));
   channel.offer(guess(1, 0, 1, 0.5));
   EXPECT_EQ(sent, 10u) << "the verdict is out";

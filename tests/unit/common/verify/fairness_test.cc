@@ -195,6 +195,22 @@ TEST(Places, TheMoreUrgentAreOpenedFirstAndRefusedLast) {
   EXPECT_EQ(next_to_open(std::vector<PlaceSeeker>{{.stream = 1, .group = "a"}}), std::nullopt);
 }
 
+TEST(Places, OfAGroupTheOneThatIsDueFirstIsOpenedFirst) {
+  const auto waiting = [](StreamId stream, std::string_view group, int due_ms) {
+    return PlaceSeeker{.stream = stream,
+                       .group = group,
+                       .waits = true,
+                       .since = TimePoint(from_ms(static_cast<double>(stream))),
+                       .due = TimePoint(from_ms(due_ms))};
+  };
+  std::vector<PlaceSeeker> streams = {waiting(1, "a", 900), waiting(2, "a", 300),
+                                      waiting(3, "b", 500)};
+  EXPECT_EQ(next_to_open(streams), 2u);
+  streams.push_back({.stream = 4, .group = "a"});  // has a place
+  EXPECT_EQ(next_to_open(streams), 3u) << "a deadline takes no other group's turn";
+  EXPECT_EQ(last_to_open(streams), 2u) << "the last that came";
+}
+
 TEST(Memory, IsGivenByTheLeastUrgentAndNotToTheLessUrgent) {
   using enum ServiceTier;
   const auto holder = [](StreamId stream, ServiceTier tier, bool wants = true,

@@ -45,6 +45,16 @@ TEST(KeepBranches, ACutThatLeavesLessThanAQuarterIsRefused) {
   EXPECT_THAT(keep_branches(wide, 0.5), ElementsAre(1, 1, 0, 0, 0, 0, 0, 0));
 }
 
+// Two likely nodes and nine unlikely leaves below the second: three nodes of twelve would be left,
+// but two leaves of ten.
+TEST(KeepBranches, ACutThatLeavesLessThanAQuarterOfTheLeavesIsRefused) {
+  std::vector<BranchNode> wide = {{-1, 0.5}, {-1, 0.4}, {0, 0.9}};
+  for (int i = 0; i < 8; ++i) wide.push_back({1, 0.01});
+  EXPECT_THAT(keep_branches(wide, 0.1), Each(1)) << "2 of 9 leaves";
+  wide.pop_back();
+  EXPECT_THAT(keep_branches(wide, 0.1), ElementsAre(1, 1, 1, 0, 0, 0, 0, 0, 0, 0)) << "2 of 8";
+}
+
 TEST(KeepBranches, NoNodesNoTrouble) {
   EXPECT_TRUE(keep_branches({}, 0.5).empty());
 }

@@ -138,6 +138,34 @@ TEST_F(KvPoolTest, WithoutSharingOnlyASuccessorFindsIt) {
   EXPECT_EQ(take(text + Text{1}, {}, "a").cached, 100);
 }
 
+// Else the pages that it takes later would be another group's.
+TEST_F(KvPoolTest, AGroupKeepsItsNumberWhileItHasALease) {
+  const Text text = text_of(1, 10);
+  KvPool::Lease first = *pool().take({.id = {}, .key = {}, .owner = {"alice", "alice"}}, text, 0);
+  const KvPool::Lease other = *pool().take({.id = {}, .key = {}, .owner = {"bob", "bob"}}, text, 0);
+  EXPECT_NE(first.owner, other.owner);
+  const std::int32_t freed = first.owner;
+  pool().release(std::move(first));
+  EXPECT_EQ(take(text, {"carol", "carol"}).owner, freed);
+}
+
+TEST_F(KvPoolTest, TwoModelsShareMemoryByWhatAPositionTakes) {
+  ModelInfo large, small;
+  large.kv_bytes_per_position = 300;
+  small.kv_bytes_per_position = 100;
+  options_.max_bytes = 4000;
+  options_.tenant_bytes = [](const std::string& tenant) { return tenant == "alice" ? 800 : 0; };
+  const KvPoolOptions target = part_of(options_, large, small);
+  const KvPoolOptions draft = part_of(options_, small, large);
+  EXPECT_EQ(target.max_bytes, 3000);
+  EXPECT_EQ(draft.max_bytes, 1000);
+  EXPECT_EQ(target.tenant_bytes("alice"), 600);
+  EXPECT_EQ(draft.tenant_bytes("alice"), 200);
+  EXPECT_EQ(draft.tenant_bytes("bob"), 0) << "no bound";
+  small.kv_bytes_per_position = 0;
+  EXPECT_EQ(part_of(options_, large, small).max_bytes, 4000);
+}
+
 TEST_F(KvPoolTest, WhatIsPromisedIsNotPromisedAgain) {
   options_.max_bytes = 4 * kPageBytes;
   const KvPool::Lease first = take(text_of(1, 192));

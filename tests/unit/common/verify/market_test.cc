@@ -42,6 +42,13 @@ TEST(PassCurveTest, NoiseMakesNoPassOfMoreRowsShorter) {
   EXPECT_NEAR(curve.seconds(4), 0.016, 1e-9);
 }
 
+// As a target takes whose passes wait for memory: noise must not make a pass of one row seem nearly
+// free and each further row dear.
+TEST(PassCurveTest, NoiseTiltsNoFlatCurve) {
+  const PassCurve curve(costs({{1, 22}, {51, 18}}));
+  for (const std::size_t rows : {1, 9, 51, 60}) EXPECT_NEAR(curve.seconds(rows), 0.020, 1e-9);
+}
+
 TEST(PassCurveTest, NothingMeasuredCostsNothing) {
   EXPECT_EQ(PassCurve().seconds(5), 0);
   const PassCurve one(costs({{3, 10}}));
@@ -90,6 +97,12 @@ TEST(MarketTest, TokensThatCountLessWait) {
   EXPECT_THAT(nodes.back(), Optional(2u));
   EXPECT_THAT(nodes.front(), Optional(0u)) << "the fourth row costs nothing";
   EXPECT_EQ(nodes[1], std::nullopt);
+}
+
+TEST(MarketTest, ATokenForSureGoesBeforeANodeOfTheSameWorth) {
+  const std::vector<RowOffer> offers = {{.weight = 2, .chances = {0.5f}}, {.weight = 1}};
+  EXPECT_THAT(choose_rows(offers, kCurve, {.most_rows = 2}),
+              ElementsAre(Optional(0u), Optional(0u)));
 }
 
 TEST(MarketTest, SomebodyRidesWhateverItCosts) {

@@ -61,6 +61,29 @@ TEST(LookUp, GuessesForOnePlaceAreTogetherLessThanSure) {
   EXPECT_LT(all, 1.0f);
 }
 
+TEST(LookUp, SharedTextsAreSearchedTooWhereTheyAreHandedIn) {
+  MatchFinder shared(100);
+  for (const TokenId token : {4, 1, 2, 7}) shared.append(token);
+  LookUp look_up(100);
+  const std::vector<TokenId> text = {1, 2, 3, 4, 1, 2};
+  look_up.begin(text);
+  EXPECT_EQ(look_up.guesses(text, 1).at(0).token, 3);
+  EXPECT_EQ(look_up.guesses(text, 1, &shared).at(0).token, 7) << "that match is longer";
+  EXPECT_THAT(look_up.guesses(text, 4, &shared), SizeIs(2));
+}
+
+TEST(LookUp, WhatSharedTextsAreWorthIsLearnedToo) {
+  MatchFinder shared(200);
+  for (TokenId token = 0; token < 100; ++token) shared.append(token);
+  const std::vector<TokenId> text = counting(80);
+  LookUp fresh(200), learned(200);
+  fresh.begin(text);
+  learned.begin(std::span(text).first(2));
+  for (const TokenId token : std::span(text).subspan(2)) learned.take(token, &shared);
+  EXPECT_GT(learned.guesses(text, 1, &shared).at(0).confidence,
+            fresh.guesses(text, 1, &shared).at(0).confidence);
+}
+
 TEST(LookUp, OfALongTextTheWholeIsFoundIn) {
   std::vector<TokenId> text = counting(10'000);
   text.insert(text.end(), {5, 6});

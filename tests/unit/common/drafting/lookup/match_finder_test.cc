@@ -70,6 +70,30 @@ TEST(MatchFinderTest, TheOlderHalfGoesWhenThereAreTooManyTokens) {
   EXPECT_EQ(finder.find(std::vector<TokenId>{6, 7}, 4)[0].next, 8);
 }
 
+TEST(MatchFinderTest, MatchesInOtherTextsAreHandedIn) {
+  const MatchFinder own = finder_of({{1, 2, 7}}), other = finder_of({{5, 1, 2, 7}, {1, 2, 8}});
+  const std::vector<TokenId> longer = {5, 1, 2}, equal = {1, 2};
+  auto found = other.find(longer, 4, own.find(longer, 4));
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].next, 7);
+  EXPECT_EQ(found[0].length, 3u) << "the longer of both";
+  EXPECT_EQ(found[1].next, 8);
+  found = other.find(equal, 1, own.find(equal, 1));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].next, 7) << "of equal ones they come first";
+  EXPECT_EQ(other.find(equal, 1)[0].next, 8);
+}
+
+TEST(MatchFinderTest, FindsTheSameAfterItsTableHasGrown) {
+  MatchFinder finder(1 << 14);
+  for (TokenId token = 0; token < 5000; ++token) finder.append(token);
+  for (const TokenId at : {1, 500, 1023, 1024, 2047, 2048, 4998}) {
+    const auto found = finder.find(std::vector<TokenId>{at - 1, at}, 4);
+    ASSERT_EQ(found.size(), 1u) << at;
+    EXPECT_EQ(found[0].next, at + 1);
+  }
+}
+
 // Against a search of every place.
 TEST(MatchFinderTest, FindsWhatASearchOfEveryPlaceFinds) {
   std::mt19937 random(7);

@@ -95,6 +95,14 @@ void ExitFlags::add_predictor(CLI::App* command) {
       ->add_option("--candidate-weight", options.candidate_weight,
                    "Weight of the loss among the teacher's likeliest tokens (LEVER, eq. 8)")
       ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--kd-temperature", options.temperature,
+                   "Of the loss over all tokens (LEVER, eq. 9)")
+      ->check(CLI::Range(0.1, 100.0));
+  command
+      ->add_option("--candidate-temperature", options.candidate_temperature,
+                   "Of the loss among the likeliest tokens (LEVER, eq. 10)")
+      ->check(CLI::Range(0.1, 100.0));
   options.optimizer.learning_rate = 3e-4;
   add_training(command);
 }

@@ -5,6 +5,20 @@
 #include <numeric>
 
 namespace outrider {
+namespace {
+
+// Rows of probabilities, at temperature 1, at another one.
+at::Tensor at_temperature(const at::Tensor& probabilities, double temperature) {
+  const at::Tensor powers = probabilities.pow(1 / temperature);
+  return powers / powers.sum(1, true).clamp_min(1e-9);
+}
+
+// KL of the teacher's probabilities and the student's, summed over rows.
+at::Tensor divergence(const at::Tensor& wanted, const at::Tensor& log_probabilities) {
+  return (wanted * (wanted.clamp_min(1e-30).log() - log_probabilities)).sum();
+}
+
+}  // namespace
 
 Result<std::vector<std::int32_t>> logit_columns(const std::vector<TokenId>& tokens,
                                                 std::int32_t vocab_size) {
@@ -33,21 +47,28 @@ LabelTargets label_targets(const std::vector<std::int64_t>& columns,
 
 LabelLoss label_loss(const at::Tensor& logits, const LabelTargets& targets,
                      const LabelLossWeights& weights) {
-  const at::Tensor scores = at::log_softmax(logits.to(at::kFloat), -1);
+  const at::Tensor wide = logits.to(at::kFloat);
+  const at::Tensor scores = at::log_softmax(wide, -1);
   const auto count = static_cast<double>(std::max<std::int64_t>(1, targets.rows()));
   const at::Tensor& wanted = targets.probabilities;
   LabelLoss loss;
-  loss.divergence =
-      (wanted * (wanted.clamp_min(1e-30).log() - scores.gather(1, targets.columns))).sum() / count;
+  loss.divergence = divergence(wanted, scores.gather(1, targets.columns)) / count;
   const at::Tensor choice = targets.likeliest.clamp_min(0).unsqueeze(1);
   const at::Tensor greedy = scores.gather(1, choice).squeeze(1) * targets.likeliest.ge(0);
-  loss.total = loss.divergence - greedy.sum() / count * weights.greedy;
+  loss.total = -greedy.sum() / count * weights.greedy;
+  const double hot = weights.temperature;
+  loss.total = loss.total +
+               (hot == 1 ? loss.divergence
+                         : divergence(at_temperature(wanted, hot),
+                                      at::log_softmax(wide / hot, -1).gather(1, targets.columns)) *
+                               (hot * hot / count));
   if (weights.candidates > 0) {
+    const double among = weights.candidate_temperature;
     // Candidates without a column have share 0. The student's share of them is 0 too.
-    const at::Tensor among = at::log_softmax(
-        logits.gather(1, targets.columns).to(at::kFloat).masked_fill(wanted.le(0), -1e9), -1);
-    loss.total = loss.total + (wanted * (wanted.clamp_min(1e-30).log() - among)).sum() / count *
-                                  weights.candidates;
+    const at::Tensor student = at::log_softmax(
+        (wide.gather(1, targets.columns) / among).masked_fill(wanted.le(0), -1e9), -1);
+    loss.total = loss.total + divergence(at_temperature(wanted, among), student) *
+                                  (among * among / count * weights.candidates);
   }
   loss.agreement = scores.argmax(-1).eq(targets.likeliest).to(at::kFloat).sum() / count;
   return loss;

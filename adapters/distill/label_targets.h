@@ -39,8 +39,12 @@ struct LabelLoss {
 struct LabelLossWeights {  // relative to the divergence
   double greedy = 0;       // cross entropy with the likeliest token
   double candidates = 0;   // divergence within the teacher's top_k alone (LEVER, eq. 10)
+  // Both sides of a divergence are taken at its temperature, and it counts times the square of
+  // that: the divergence's (eq. 9) and that within the top_k.
+  double temperature = 1;
+  double candidate_temperature = 1;
 };
-// logits: [rows, tokens].
+// logits: [rows, tokens]. The loss's divergence is at temperature 1.
 LabelLoss label_loss(const at::Tensor& logits, const LabelTargets& targets,
                      const LabelLossWeights& weights);
 

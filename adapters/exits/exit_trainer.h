@@ -32,6 +32,8 @@ struct ExitTrainOptions : RunOptions {
   // and this weight of the loss among the labels' likeliest tokens (LEVER's eq. 8).
   bool own_head = false;
   double candidate_weight = 0;
+  double temperature = 1;            // of the divergence: LEVER's tau_KD
+  double candidate_temperature = 1;  // of that among the likeliest tokens: tau_Cand
 };
 
 // Trained adapters of `target`, not calibrated and not yet chosen. target computes; files are the

@@ -173,7 +173,10 @@ class LabelExitLearner final : public Learner {
  private:
   LabelLoss loss_of(std::size_t exit, const LabelRows& rows) const {
     return label_loss(modules_[exit].logits(rows.hidden[exit], head_), rows.targets,
-                      {.greedy = options_.greedy_weight, .candidates = options_.candidate_weight});
+                      {.greedy = options_.greedy_weight,
+                       .candidates = options_.candidate_weight,
+                       .temperature = options_.temperature,
+                       .candidate_temperature = options_.candidate_temperature});
   }
 
   LabelRowReader reader_;

@@ -77,13 +77,35 @@ std::optional<TimePoint> SimLink::connect(State& state) {
 
 void SimLink::send(EdgeMessage message) {
   if (!connected() || state_->connected == TimePoint::max()) return;
+  if (auto* grow = std::get_if<Grow>(&message.body); grow != nullptr && !options_.same_process) {
+    grow->candidates.clear();
+  }
   const std::size_t size = message_size(message);
   counts_.bytes_up += size;
-  const auto when =
-      arrival(options_.up, state_->up, std::max(up_held_until_, state_->connected), size);
-  if (!when) return;
-  simulation_.at(*when, [this, state = state_, message = std::move(message)] {
+  carry(state_, true, size, [this, state = state_, message = std::move(message)] {
     if (!state->dead && state->stream) server_.post(*state->stream, message);
+  });
+}
+
+void SimLink::carry(const StatePtr& state, bool up, std::size_t bytes,
+                    std::function<void()> arrived) {
+  Flow& flow = up ? state->up : state->down;
+  flow.leaving_bytes += bytes;
+  flow.leaving.push_back(std::move(arrived));
+  if (!flow.wire) return leave(state, up);
+  if (flow.leaving.size() > 1) return;
+  simulation_.after(Duration{0}, [this, state, up] { leave(state, up); });
+}
+
+void SimLink::leave(const StatePtr& state, bool up) {
+  Flow& flow = up ? state->up : state->down;
+  const auto leaving = std::exchange(flow.leaving, {});
+  const TimePoint held_until = up ? std::max(up_held_until_, state->connected) : down_held_until_;
+  const auto when = arrival(up ? options_.up : options_.down, flow, held_until,
+                            std::exchange(flow.leaving_bytes, 0));
+  if (!when) return;
+  simulation_.at(*when, [leaving] {
+    for (const auto& arrived : leaving) arrived();
   });
 }
 
@@ -99,9 +121,7 @@ void SimLink::take_down(const StatePtr& state, VerifierEvent event) {
 void SimLink::carry_down(const StatePtr& state, VerifierEvent event) {
   const std::size_t size = message_size(event);
   counts_.bytes_down += size;
-  const auto when = arrival(options_.down, state->down, down_held_until_, size);
-  if (!when) return;
-  simulation_.at(*when, [state, event = std::move(event)] {
+  carry(state, false, size, [state, event = std::move(event)] {
     if (state->dead) return;
     if (std::holds_alternative<StreamEnded>(event)) state->dead = true;
     state->sink({state->epoch, event});

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "bench/sim/sim_server.h"
 #include "bench/sim/simulation.h"
@@ -61,12 +62,13 @@ class SimLink final : public Verifier {
     Duration longest{0};
   };
   struct Options {
-    Delays up;
-    Delays down;
+    Delays up = {};
+    Delays down = {};
     double bytes_per_s = 0;  // of each direction; 0: no limit
     // The most messages that may wait for a stalled reader; one more breaks the stream.
     std::size_t max_waiting = 1024;
-    int connect_trips = 0;  // of each new stream (emulation/path/stream_path.h)
+    int connect_trips = 0;      // of each new stream (emulation/path/stream_path.h)
+    bool same_process = false;  // messages keep what no wire carries: the draft's candidates
     // If set, the profile replaces delays and bandwidth.
     std::shared_ptr<LinkWire> wire = {};
   };
@@ -114,6 +116,10 @@ class SimLink final : public Verifier {
     TimePoint free_at;       // when the wire has sent all earlier messages
     TimePoint last_arrival;  // order is kept
     std::optional<LinkWireFlow> wire;
+    // Over a wire, what is sent at one instant leaves together, as TCP joins it: its size, and what
+    // comes of it when it has arrived.
+    std::size_t leaving_bytes = 0;
+    std::vector<std::function<void()>> leaving = {};
   };
   // One stream of the link. Events in flight hold it; those of a dead stream have no effect.
   struct State {
@@ -133,6 +139,8 @@ class SimLink final : public Verifier {
                                    std::size_t bytes);
   std::optional<TimePoint> connect(State& state);
   TimePoint delayed_arrival(const Delays& delays, Flow& flow, TimePoint leaves, std::size_t bytes);
+  void carry(const StatePtr& state, bool up, std::size_t bytes, std::function<void()> arrived);
+  void leave(const StatePtr& state, bool up);
   void take_down(const StatePtr& state, VerifierEvent event);
   void carry_down(const StatePtr& state, VerifierEvent event);
   void queue_unread(const StatePtr& state, VerifierEvent event);

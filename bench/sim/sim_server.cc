@@ -200,6 +200,8 @@ void SimServer::begin_turn() {
 void SimServer::start_turn() {
   device_.forget();
   const std::uint64_t scored = scheduler_->stats().pruned.rows_scored;
+  if (draft_) scheduler_->draft_on(*draft_);
+  const Duration drafted = draft_ ? draft_->take_counted() : Duration{0};
   scheduler_->compute();
   const PassRowCounts counts = row_counts(scored);
   Duration pass = counts.rows > 0 ? takes_(counts) : Duration{0};
@@ -207,7 +209,7 @@ void SimServer::start_turn() {
   for (std::size_t i = 0; i < device_.layers(); ++i) {
     at(pass * device_.layer(i) / device_.info().num_layers, [this, i] { device_.show(i); });
   }
-  at(pass, [this] { finish_turn(); });
+  at(std::max(pass, drafted), [this] { finish_turn(); });
 }
 
 PassRowCounts SimServer::row_counts(std::uint64_t scored_before) const {

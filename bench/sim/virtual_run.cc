@@ -125,7 +125,7 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
       .bytes_up = link.counts().bytes_up,
       .bytes_down = link.counts().bytes_down,
       .pruned = server.scheduler().stats().pruned,
-      .draft_calibration = beside != nullptr ? beside->calibration() : GuessCalibration()};
+      .draft_experience = beside != nullptr ? beside->experience() : DraftExperience()};
 }
 
 }  // namespace outrider

@@ -90,7 +90,7 @@ struct VirtualAnswer {
   std::uint64_t bytes_up = 0;                    // of messages, about (message_size())
   std::uint64_t bytes_down = 0;
   PruneCounts pruned = {};
-  GuessCalibration draft_calibration = {};  // of a draft beside the target, afterwards
+  DraftExperience draft_experience = {};  // of a draft beside the target, afterwards
 };
 
 // step_takes of `setup` is replaced by the devices'. Errors: those with which the answer ended;

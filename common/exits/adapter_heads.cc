@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "common/base/thread_pool.h"
@@ -31,7 +32,7 @@ WeightMatrix bf16_matrix(const std::vector<std::uint16_t>& values, std::int64_t 
 // Scales in f32: the matrix is small and may have any range.
 WeightMatrix int8_matrix(std::int64_t outputs, std::int64_t inputs) {
   return {.type = WeightType::kQuantized,
-          .format = {.bits = 8, .wide_scales = true},
+          .format = {.bits = 8, .scales = ScaleType::kF32},
           .data = nullptr,
           .outputs = outputs,
           .inputs = inputs};
@@ -70,7 +71,9 @@ class Int8Rows final {
 
 class AdapterHeads final : public ExitHeads {
  public:
-  AdapterHeads(ExitAdapters adapters, const Kernels& kernels, const ModelFiles& target)
+  // reporting: as many of the adapters' exits report, the first ones.
+  AdapterHeads(ExitAdapters adapters, std::size_t reporting, const Kernels& kernels,
+               const ModelFiles& target)
       : adapters_(std::move(adapters)),
         kernels_(kernels),
         hidden_(adapters_.hidden_size),
@@ -81,22 +84,21 @@ class AdapterHeads final : public ExitHeads {
         heads_(all_heads(kernels, target)),
         final_norm_(size(hidden_)) {
     widen(target.weights.at(weight_name(ModelPart::kFinalNorm)), 0, final_norm_);
-    for (const ExitAdapter& exit : adapters_.exits) layers_.push_back(exit.layer);
+    for (std::size_t i = 0; i < adapters_.exits.size(); ++i) {
+      if (i < reporting) layers_.push_back(adapters_.exits[i].layer);
+    }
   }
 
   std::span<const std::int32_t> layers() const override { return layers_; }
+  std::optional<std::int32_t> pruning_layer() const override {
+    if (adapters_.exits.size() == layers_.size()) return std::nullopt;
+    return adapters_.exits.back().layer;
+  }
 
   void compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) override {
-    OUTRIDER_CHECK(rows.width == size(hidden_));
     OUTRIDER_CHECK(logits.size() == rows.count * size(adapters_.vocab_size));
-    const ExitAdapter& adapter = adapters_.exits.at(exit);
-    adapt(adapter, rows);
+    prepare(exit, rows);
     const auto count = static_cast<std::int64_t>(rows.count);
-    for (std::int64_t r = 0; r < count; ++r) {
-      float* row = adapted_.data() + r * stride_;
-      kernels_.rms_norm(row, final_norm_.data(), hidden_, epsilon_, row);
-      kernels_.quantize_row(row, hidden_, quantized_.data() + r * quantized_bytes_);
-    }
     const WeightMatrix& head = heads_[exit]->matrix();
     const MatmulInput x{count, stride_, adapted_.data(), quantized_.data()};
     if (adapters_.shortlist.empty()) {
@@ -107,6 +109,29 @@ class AdapterHeads final : public ExitHeads {
     shortlisted_.grow(size(count * listed));
     multiply(head, x, {shortlisted_.data(), listed}, rows.threads);
     spread(count, logits);
+  }
+
+  // Of the output matrix only the wanted tokens' rows are read.
+  void compute_some(std::size_t exit, const HiddenRows& rows, const TokensOfRows& wanted,
+                    std::span<float> logits) override {
+    prepare(exit, rows);
+    const WeightMatrix& head = heads_[exit]->matrix();
+    shortlisted_.grow(tokens_.size());
+    auto out = logits.begin();
+    for (std::size_t r = 0; r < rows.count; ++r) {
+      const MatmulInput x{1, stride_, adapted_.data() + size(stride_) * r,
+                          quantized_.data() + size(quantized_bytes_) * r};
+      for (const TokenId token : wanted.rows[r]) {
+        const auto found = std::ranges::lower_bound(tokens_, token);
+        *out = -std::numeric_limits<float>::infinity();
+        if (found != tokens_.end() && *found == token) {
+          const std::int64_t n = found - tokens_.begin();
+          kernels_.matmul(head, x, {n, n + 1}, {shortlisted_.data(), std::ssize(tokens_)});
+          *out = shortlisted_.data()[n];
+        }
+        ++out;
+      }
+    }
   }
 
   DraftPrior prior(std::size_t exit, double temperature) const override {
@@ -160,6 +185,17 @@ class AdapterHeads final : public ExitHeads {
             .shape = {std::ssize(tokens_), hidden_},
             .data = reinterpret_cast<const std::byte*>(exit.head.data()),
             .num_bytes = exit.head.size() * sizeof(exit.head[0])};
+  }
+
+  // What an exit's output matrix is multiplied with: adapted_ and quantized_.
+  void prepare(std::size_t exit, const HiddenRows& rows) {
+    OUTRIDER_CHECK(rows.width == size(hidden_));
+    adapt(adapters_.exits.at(exit), rows);
+    for (std::int64_t r = 0; r < static_cast<std::int64_t>(rows.count); ++r) {
+      float* row = adapted_.data() + r * stride_;
+      kernels_.rms_norm(row, final_norm_.data(), hidden_, epsilon_, row);
+      kernels_.quantize_row(row, hidden_, quantized_.data() + r * quantized_bytes_);
+    }
   }
 
   // adapted_ = h + up(silu(down(rms_norm(h) * norm))), or h where there is no adapter
@@ -221,7 +257,7 @@ class AdapterHeads final : public ExitHeads {
   AlignedBuffer<float> normed_, adapted_;  // [rows, stride]
   AlignedBuffer<float> inner_;             // [rows, pad_to_lanes(bottleneck)]
   AlignedBuffer<std::byte> quantized_;     // [rows, quantized_bytes]
-  AlignedBuffer<float> shortlisted_;       // [rows, shortlist]
+  AlignedBuffer<float> shortlisted_;       // [rows, tokens_]
   std::vector<float> ones_;
 };
 
@@ -240,11 +276,14 @@ std::uint64_t adapter_heads_bytes(const ExitAdapters& adapters) {
 }
 
 Result<std::unique_ptr<ExitHeads>> make_adapter_heads(ExitAdapters adapters,
-                                                      const ModelFiles& target) {
+                                                      const ModelFiles& target,
+                                                      std::optional<ExitAdapter> pruning) {
   OUTRIDER_RETURN_IF_ERROR(check_plain_head(target.config));
   OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget kernels, find_vector_target("auto"));
+  const std::size_t reporting = adapters.exits.size();
+  if (pruning) adapters.exits.push_back(*std::move(pruning));
   return std::unique_ptr<ExitHeads>(
-      std::make_unique<AdapterHeads>(std::move(adapters), kernels_for(kernels), target));
+      std::make_unique<AdapterHeads>(std::move(adapters), reporting, kernels_for(kernels), target));
 }
 
 }  // namespace outrider

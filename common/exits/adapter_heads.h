@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "common/base/status.h"
 #include "common/exits/adapters.h"
@@ -24,9 +25,11 @@ namespace outrider {
 // Memory that make_adapter_heads() takes: the adapters, and their output matrices in int8.
 std::uint64_t adapter_heads_bytes(const ExitAdapters& adapters);
 
-// target: only read during the call. The adapters have passed check_target(). UNIMPLEMENTED or
-// FAILED_PRECONDITION where this CPU has no kernels.
-Result<std::unique_ptr<ExitHeads>> make_adapter_heads(ExitAdapters adapters,
-                                                      const ModelFiles& target);
+// target: only read during the call. pruning: an exit of the same target that only prunes. The
+// adapters have passed check_target(). UNIMPLEMENTED or FAILED_PRECONDITION where this CPU has no
+// kernels.
+Result<std::unique_ptr<ExitHeads>> make_adapter_heads(
+    ExitAdapters adapters, const ModelFiles& target,
+    std::optional<ExitAdapter> pruning = std::nullopt);
 
 }  // namespace outrider

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/exits/find_exits.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/exits/adapter_heads.h"
 #include "common/model/format/architecture.h"
@@ -21,6 +24,12 @@ std::string layers_text(const ExitHeads& heads) {
   return text;
 }
 
+ExitAdapter middle_exit(const ExitAdapters& adapters) {
+  std::vector<std::int32_t> layers;
+  for (const ExitAdapter& exit : adapters.exits) layers.push_back(exit.layer);
+  return adapters.exits.at(nearest_to_middle(layers, adapters.num_layers));
+}
+
 }  // namespace
 
 Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target) {
@@ -35,7 +44,7 @@ Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target)
   if (!adapters.ok()) return adapters.status();
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
                             load_model_files(source.model, {}));
-  return exits_of(*std::move(adapters), source.exits, *files, target);
+  return exits_of(*std::move(adapters), source, *files, target);
 }
 
 Result<std::unique_ptr<ExitHeads>> find_predictor(const std::string& directory,
@@ -57,16 +66,21 @@ Result<std::unique_ptr<ExitHeads>> predictor_of(ExitAdapters adapters, const Mod
   return make_adapter_heads(std::move(adapters), files);
 }
 
-Result<FoundExits> exits_of(ExitAdapters adapters, const std::string& exits,
+Result<FoundExits> exits_of(ExitAdapters adapters, const ExitSource& source,
                             const ModelFiles& files, const ModelInfo& target) {
   OUTRIDER_RETURN_IF_ERROR(check_target(adapters, target));
-  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters selected, select_exits(std::move(adapters), exits));
-  if (selected.exits.empty()) {
-    return none(std::string(": ") + kAdapterIndexFile + " names no chosen exits");
+  std::optional<ExitAdapter> pruning;
+  if (source.prunes) pruning = middle_exit(adapters);
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters selected, select_exits(std::move(adapters), source.exits));
+  const std::string nothing = std::string(": ") + kAdapterIndexFile + " names no chosen exits";
+  if (selected.exits.empty() && !pruning) return none(nothing);
+  if (pruning && std::ranges::count(selected.exits, pruning->layer, &ExitAdapter::layer) > 0) {
+    pruning.reset();
   }
   FoundExits found;
-  OUTRIDER_ASSIGN_OR_RETURN(found.heads, make_adapter_heads(std::move(selected), files));
-  found.about = layers_text(*found.heads);
+  OUTRIDER_ASSIGN_OR_RETURN(found.heads,
+                            make_adapter_heads(std::move(selected), files, std::move(pruning)));
+  found.about = found.heads->layers().empty() ? "none" + nothing : layers_text(*found.heads);
   return found;
 }
 

@@ -20,6 +20,8 @@ struct ExitSource {
   std::string adapters = {};  // directory of the adapters; empty: the target's
   // "auto" (the chosen ones, if there are adapters), "none", "all", or layers "3,6,9".
   std::string exits = "auto";
+  // Whether one prunes: that nearest to the middle of the model, which need not be a chosen one.
+  bool prunes = false;
 };
 
 struct FoundExits {
@@ -41,9 +43,9 @@ Result<std::unique_ptr<ExitHeads>> find_predictor(const std::string& directory,
 Result<std::unique_ptr<ExitHeads>> predictor_of(ExitAdapters adapters, const ModelFiles& files,
                                                 const ModelInfo& target);
 
-// The chosen exits of adapters that are already read. files: of the target, with its output matrix.
-// Errors as above.
-Result<FoundExits> exits_of(ExitAdapters adapters, const std::string& exits,
+// The exits of adapters that are already read, as `source` says. files: of the target, with its
+// output matrix. Errors as above.
+Result<FoundExits> exits_of(ExitAdapters adapters, const ExitSource& source,
                             const ModelFiles& files, const ModelInfo& target);
 
 }  // namespace outrider

@@ -1,10 +1,9 @@
 // The real edge against the real server, by the thousand: delays, cuts, reconnects, crowds, stop
 // ids, short contexts, exits of the server's own or forged ones, and the faults of FaultInjector.
 // Whatever happens, the text is the target's own. A failure prints its seed; run one seed with
-// OUTRIDER_SIM_SEED=n. SPDX-License-Identifier: Apache-2.0
+// OUTRIDER_SIM_SEED=n (seeds.h). SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +15,7 @@
 #include "bench/sim/sim_server.h"
 #include "tests/sim/checked_edge.h"
 #include "tests/sim/fault_injector.h"
+#include "tests/sim/seeds.h"
 #include "tests/sim/toy_draft.h"
 #include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
@@ -101,10 +101,11 @@ struct SimulatedRun {
     options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));
     if (has_exits) options.exits = &exits;
     if (has_exits) options.prune_below = prune_below;
-    options.report_queue = random.chance(0.5) ? ReportQueue::kPriority : ReportQueue::kFifo;
+    options.report_queue = static_cast<ReportQueue>(random.below(3));
     options.exit_score = random.chance(0.5) ? ExitScore::kCalibrated : ExitScore::kMaxSoftmax;
     options.draft_source = static_cast<DraftSource>(random.below(4));
     if (uses_model(options.draft_source)) options.draft_model = &draft;
+    options.drafts_in_passes = random.chance(0.5);
     options.idle_timeout = std::chrono::hours(2);  // so that a deadlock is not healed by it
     return options;
   }
@@ -168,6 +169,7 @@ struct SimulatedRun {
     SimLink::Options options{.up = {Duration{0}, random.between(Duration{1}, longest)},
                              .down = {Duration{0}, random.between(Duration{1}, longest)}};
     if (random.chance(0.15)) options.bytes_per_s = static_cast<double>(random.between(2000, 20000));
+    options.same_process = random.chance(0.5);  // with all the faults of a link
     if (random.chance(0.5)) options.max_waiting = static_cast<std::size_t>(random.between(3, 12));
     links.push_back(std::make_unique<SimLink>(simulation, server, options));
     edges.push_back(std::make_unique<CheckedEdge>(simulation, *links.back(), model, plan()));
@@ -244,40 +246,28 @@ struct SimulatedRun {
 };
 
 TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
-  constexpr std::uint64_t kSeeds = 3000;
-  std::uint64_t first = 1;
-  std::uint64_t last = kSeeds;
-  if (const char* only = std::getenv("OUTRIDER_SIM_SEED")) {
-    first = last = std::strtoull(only, nullptr, 10);
-  }
+  const SimSeeds seeds = sim_seeds(3000);
   Totals totals;
-  for (std::uint64_t seed = first; seed <= last; ++seed) {
+  for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
     SimulatedRun run(seed);
     ASSERT_EQ(run.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
     totals += run.totals;
   }
-  if (first == last) return;
-  EXPECT_GT(totals.reconnects, kSeeds / 2) << "these runs are too kind";
+  if (seeds.single) return;
+  const std::uint64_t count = seeds.count();
+  EXPECT_GT(totals.reconnects, count / 2) << "these runs are too kind";
   EXPECT_GT(totals.accepted, totals.tokens / 5) << "these drafts are of no use";
-  EXPECT_GT(totals.hits, kSeeds / 2) << "nothing is drafted ahead";
-  EXPECT_GT(totals.named_hits, kSeeds / 10) << "the exits are of no use";
-  EXPECT_GT(totals.ignored_reports, kSeeds) << "these servers are too honest";
+  EXPECT_GT(totals.hits, count / 2) << "nothing is drafted ahead";
+  EXPECT_GT(totals.named_hits, count / 10) << "the exits are of no use";
+  EXPECT_GT(totals.ignored_reports, count) << "these servers are too honest";
   EXPECT_GT(totals.evicted, 0u) << "the cache's bound is never met";
-  EXPECT_GT(totals.server_reports, kSeeds) << "the server's own exits are silent";
-  EXPECT_GT(totals.server_tokens, kSeeds) << "the server's own drafts are of no use";
-  EXPECT_GT(totals.shared_passes, 2 * kSeeds) << "everybody rides alone";
-  EXPECT_GT(totals.pruned_rows, kSeeds / 4) << "no branch ends in the middle of a pass";
-  EXPECT_GT(totals.acknowledged_reports, kSeeds / 2);
+  EXPECT_GT(totals.server_reports, count) << "the server's own exits are silent";
+  EXPECT_GT(totals.server_tokens, count) << "the server's own drafts are of no use";
+  EXPECT_GT(totals.shared_passes, 2 * count) << "everybody rides alone";
+  EXPECT_GT(totals.pruned_rows, count / 4) << "no branch ends in the middle of a pass";
+  EXPECT_GT(totals.acknowledged_reports, count / 2);
   EXPECT_GT(totals.whole_answers, totals.answers * 4 / 5) << "too few answers are whole";
-  const FaultCounts& faults = totals.faults;
-  EXPECT_GT(faults.failed_passes, kSeeds / 20);
-  EXPECT_GT(faults.drains, kSeeds / 20);
-  EXPECT_GT(faults.restarts, kSeeds / 20);
-  EXPECT_GT(faults.crashes, kSeeds / 40);
-  EXPECT_GT(faults.stalls, kSeeds / 20);
-  EXPECT_GT(faults.overflows, kSeeds / 100);
-  EXPECT_GT(faults.partitions, kSeeds / 20);
-  EXPECT_GT(faults.limited_messages, kSeeds);
+  expect_harsh(totals.faults, count);
 }
 
 TEST(DecodingSim, AGoodDraftSavesPassesAndABadOneCostsNone) {

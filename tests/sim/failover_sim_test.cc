@@ -1,11 +1,10 @@
 // A link that is cut and restored at every commit of an answer, in every manner: this device's
 // target goes on, the server takes over again, and the text is the target's own, whole, with no
-// token lost or repeated. A failure prints its seed; run one with OUTRIDER_SIM_SEED=n, and other
-// than the usual number of seeds with OUTRIDER_SIM_SEEDS=n. SPDX-License-Identifier: Apache-2.0
+// token lost or repeated. A failure prints its seed; run one with OUTRIDER_SIM_SEED=n
+// (seeds.h). SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +15,7 @@
 #include "bench/sim/sim_link.h"
 #include "bench/sim/sim_server.h"
 #include "tests/sim/checked_edge.h"
+#include "tests/sim/seeds.h"
 #include "tests/sim/sim_probe.h"
 #include "tests/sim/toy_model.h"
 #include "tests/sim/toy_text.h"
@@ -166,23 +166,15 @@ std::string cut_once(std::uint64_t seed, std::size_t at, Cut how, Totals& totals
 }
 
 TEST(FailoverSim, ACutAtAnyCommitLeavesTheTextWhole) {
-  const char* only = std::getenv("OUTRIDER_SIM_SEED");
-  const char* count = std::getenv("OUTRIDER_SIM_SEEDS");
-  const std::uint64_t seeds = count != nullptr ? std::strtoull(count, nullptr, 10) : 20;
-  constexpr std::size_t kPositions = 60;
+  constexpr std::uint64_t kPositions = 60;
+  const SimSeeds seeds = sim_seeds(20 * kPositions * kCuts);
   Totals totals;
-  std::uint64_t seed = 0;
-  for (std::uint64_t round = 0; round < seeds; ++round) {
-    for (std::size_t at = 0; at < kPositions; ++at) {
-      for (int how = 0; how < kCuts; ++how) {
-        ++seed;
-        if (only != nullptr && seed != std::strtoull(only, nullptr, 10)) continue;
-        ASSERT_EQ(cut_once(seed, at, static_cast<Cut>(how), totals), "")
-            << "OUTRIDER_SIM_SEED=" << seed;
-      }
-    }
+  for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    const std::uint64_t cut = seed - 1;
+    ASSERT_EQ(cut_once(seed, cut / kCuts % kPositions, static_cast<Cut>(cut % kCuts), totals), "")
+        << "OUTRIDER_SIM_SEED=" << seed;
   }
-  if (only != nullptr) return;
+  if (seeds.single) return;
   EXPECT_GT(totals.failovers, totals.cuts / 2) << "these cuts are too kind";
   EXPECT_GT(totals.failbacks, totals.cuts / 10) << "no server comes back in time";
   EXPECT_GT(totals.stops, totals.cuts / 10);

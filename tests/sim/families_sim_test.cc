@@ -78,7 +78,7 @@ class FamiliesSim : public testing::TestWithParam<std::string> {
     std::uint64_t refused = 0, enough = std::uint64_t{1} << 30;
     while (enough - refused > kDirectAlignment) {
       const std::uint64_t budget = refused + (enough - refused) / 2;
-      const bool fits = FlashModel::check_budget(pack, {.memory_budget = budget}).ok();
+      const bool fits = FlashModel::plan_for(pack, {.memory_budget = budget}).ok();
       (fits ? enough : refused) = budget;
     }
     return enough;

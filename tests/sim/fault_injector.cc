@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/fault_injector.h"
 
+#include <gtest/gtest.h>
+
 namespace outrider {
 namespace {
 
@@ -20,6 +22,17 @@ FaultCounts& FaultCounts::operator+=(const FaultCounts& other) {
   limited_messages += other.limited_messages;
   cuts += other.cuts;
   return *this;
+}
+
+void expect_harsh(const FaultCounts& counts, std::uint64_t runs) {
+  EXPECT_GT(counts.failed_passes, runs / 20);
+  EXPECT_GT(counts.drains, runs / 20);
+  EXPECT_GT(counts.restarts, runs / 20);
+  EXPECT_GT(counts.crashes, runs / 40);
+  EXPECT_GT(counts.stalls, runs / 20);
+  EXPECT_GT(counts.overflows, runs / 100);
+  EXPECT_GT(counts.partitions, runs / 20);
+  EXPECT_GT(counts.limited_messages, runs);
 }
 
 FaultInjector::FaultInjector(Simulation& simulation, SimServer& server, const Links& links)

@@ -29,6 +29,9 @@ struct FaultCounts {
   FaultCounts& operator+=(const FaultCounts& other);
 };
 
+// Fails the test unless in so many runs each kind of fault met somebody often enough.
+void expect_harsh(const FaultCounts& counts, std::uint64_t runs);
+
 class FaultInjector final {
  public:
   using Links = std::vector<std::unique_ptr<SimLink>>;

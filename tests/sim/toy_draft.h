@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,6 +27,9 @@ class ToyDraft final : public Model {
   Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override;
   // Fails for a token outside the vocabulary and for a position outside the context.
   Status forward(std::span<const Row> rows, PassOutput& out) override;
+
+  // As ToyModel's.
+  void set_kv_bytes_per_position(std::int64_t bytes) { info_.kv_bytes_per_position = bytes; }
 
   int passes() const { return passes_.load(std::memory_order_relaxed); }
   std::size_t rows_run() const { return rows_run_.load(std::memory_order_relaxed); }

@@ -146,6 +146,52 @@ TEST_F(AdapterHeadsTest, AHeadOfAnExitsOwnTakesTheTargetsPlace) {
   EXPECT_EQ(compute(*heads, 1), compute(**make_adapter_heads(adapters_, *files_), 1));
 }
 
+TEST_F(AdapterHeadsTest, SomeTokensLogitsAreThoseOfAll) {
+  const TokensOfRows wanted{.vocab = static_cast<std::size_t>(info_.vocab_size),
+                            .rows = {{5, 0, 99}, {}, {100, 3}}};
+  for (const bool listed : {false, true}) {
+    if (listed) adapters_.shortlist = {0, 3, 50, 100};
+    const auto heads = *make_adapter_heads(adapters_, *files_);
+    const std::vector<float> all = compute(*heads, 1);
+    std::vector<float> some(5);
+    heads->compute_some(1,
+                        {.layer = 3,
+                         .first = 0,
+                         .count = kRows,
+                         .width = kWidth,
+                         .values = hidden_.data(),
+                         .threads = nullptr},
+                        wanted, some);
+    auto found = some.begin();
+    for (std::size_t row = 0; row < kRows; ++row) {
+      for (const TokenId token : wanted.rows[row]) {
+        EXPECT_EQ(*found++, all[row * wanted.vocab + static_cast<std::size_t>(token)])
+            << "row " << row << " token " << token << " shortlist " << listed;
+      }
+    }
+  }
+}
+
+TEST_F(AdapterHeadsTest, AnExitThatOnlyPrunesIsTheLastAndReportsNothing) {
+  const auto all = *make_adapter_heads(adapters_, *files_);
+  EXPECT_EQ(all->pruning_layer(), std::nullopt);
+  ExitAdapters reporting = adapters_;
+  reporting.exits.erase(reporting.exits.begin());
+  const auto heads = *make_adapter_heads(reporting, *files_, adapters_.exits[0]);
+  EXPECT_THAT(heads->layers(), testing::ElementsAre(3));
+  EXPECT_EQ(heads->pruning_layer(), 1);
+  std::vector<float> logits(kRows * static_cast<std::size_t>(info_.vocab_size));
+  heads->compute(1,
+                 {.layer = 1,
+                  .first = 0,
+                  .count = kRows,
+                  .width = kWidth,
+                  .values = hidden_.data(),
+                  .threads = nullptr},
+                 logits);
+  EXPECT_EQ(logits, compute(*all, 0));
+}
+
 TEST_F(AdapterHeadsTest, AnExitWithoutCalibrationStillRanksItsGuesses) {
   const auto heads = *make_adapter_heads(adapters_, *files_);
   const RowEvidence unsure[] = {{RowKind::kBeyond, 0.1f}}, sure[] = {{RowKind::kBeyond, 5}};

@@ -14,6 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 // A model directory without adapters.
 const std::string kPlain = source_dir() + "/models/demo-draft";
@@ -54,6 +55,36 @@ TEST_F(FindExitsTest, TakesTheAdaptersThatFitAndSaysWhich) {
   ModelInfo other = info_;
   other.fingerprint = std::string(64, '0');
   EXPECT_EQ(find_exits(source, other).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(FindExitsTest, TheExitNearestToTheMiddlePrunesChosenOrNot) {
+  const std::int32_t layers[] = {1, 2};
+  ASSERT_EQ(info_.num_layers, 3) << "of the model that is tried";
+  ExitAdapters adapters = random_adapters(info_, layers, 4, 1);
+  ExitSource source{.model = kPlain, .adapters = adapters_.path(), .prunes = true};
+  const auto found = [&](std::vector<std::int32_t> chosen) {
+    adapters.chosen = std::move(chosen);
+    EXPECT_TRUE(save_adapters(adapters_.path(), adapters).ok());
+    return find_exits(source, info_);
+  };
+  const Result<FoundExits> other = found({1});
+  ASSERT_TRUE(other.ok()) << other.status().to_string();
+  EXPECT_THAT(other->heads->layers(), ElementsAre(1));
+  EXPECT_EQ(other->heads->pruning_layer(), 2);
+  EXPECT_EQ(other->about, "after layers 1");
+  EXPECT_EQ(found({1, 2})->heads->pruning_layer(), std::nullopt) << "a chosen one prunes";
+  const Result<FoundExits> none = found({});
+  EXPECT_THAT(none->heads->layers(), IsEmpty());
+  EXPECT_EQ(none->heads->pruning_layer(), 2);
+  EXPECT_THAT(none->about, HasSubstr("no chosen exits"));
+  source.prunes = false;
+  EXPECT_EQ(found({})->heads, nullptr);
+}
+
+TEST(NearestToMiddle, TakesTheLaterOfTwo) {
+  const std::int32_t layers[] = {24, 12, 14, 16, 19};
+  EXPECT_EQ(nearest_to_middle(layers, 30), 3u);
+  EXPECT_EQ(nearest_to_middle(std::span(layers, 3), 30), 2u);
 }
 
 }  // namespace

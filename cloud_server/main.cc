@@ -3,5 +3,5 @@
 #include "cloud_server/server_main.h"
 
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
-  return outrider::server_main(argc, argv, {});
+  return outrider::server_main(argc, argv);
 }

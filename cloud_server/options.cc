@@ -5,6 +5,7 @@
 
 #include "common/cli/choice.h"
 #include "common/cli/quantities.h"
+#include "common/model/devices/device_models.h"
 
 namespace outrider {
 namespace {
@@ -31,8 +32,10 @@ void add_target_flags(CLI::App& app, TargetOptions& target) {
                  "Level table of the model, by outrider-train elastic table: the model has smaller "
                  "levels of itself, and units in the table's order")
       ->group(kMoreOfTarget);
-  app.add_option("--level", target.level,
-                 "With --elastic: the level that answers all requests [the full model]")
+  app.add_option(
+         "--level", target.level,
+         "With --elastic: the level that answers all requests [requests to /v1 choose, edges "
+         "get the full model]")
       ->group(kMoreOfTarget);
   app.add_option("--kv-dtype", target.loading.kv_dtype,
                  "Keys and values of the cpu engine; bf16: half the memory, other bits")
@@ -42,11 +45,7 @@ void add_target_flags(CLI::App& app, TargetOptions& target) {
                  "Where converted weights are kept for the next start: a folder, auto (the user's "
                  "cache), none")
       ->group(kMoreOfTarget);
-  app.add_option(
-         "--device", target.loading.device,
-         "Where to compute: cpu, cuda; host-cuda: cuda's kernels on the CPU, slow, for tests")
-      ->check(CLI::IsMember({"cpu", "cuda", "host-cuda"}))
-      ->group(kTargetGroup);
+  add_device_flags(app, target.loading, kTargetGroup, kMoreOfTarget);
   app.add_option("--threads", target.loading.threads,
                  "Threads of the cpu engine; 0 takes all cores")
       ->check(CLI::Range(0, 1024))
@@ -73,10 +72,16 @@ void add_exit_flags(CLI::App& app, ServerFlags& flags) {
                  "Draft model beside the target, for clients that have no draft: a Hugging Face "
                  "directory or a GGUF file of the target's tokenizer")
       ->group(kExitsGroup);
+  app.add_option(
+         "--draft-threads", flags.target.draft_threads,
+         "Threads of --draft-model's own, on the CPU: it drafts on while a pass runs; 0: it "
+         "computes where the target does, between passes")
+      ->check(CLI::Range(0, 1024))
+      ->group(kMoreOfTarget);
   add_choice(app, "--draft-source", flags.draft_source,
              "What this server drafts by, for clients without a draft and beside edges, as far as "
-             "it pays. model: --draft-model; lookup: what followed where the session's own text "
-             "was alike; both; none [both if --draft-model, else lookup]")
+             "it pays. model: --draft-model; lookup: what followed where this text, or one of the "
+             "tenant's earlier ones, was alike; both; none [both if --draft-model, else lookup]")
       ->group(kMoreOfTarget);
   app.add_option("--exits", flags.target.exits.exits,
                  "Early exits: auto (those chosen in training), none, all, or layers like 3,6,9")
@@ -182,7 +187,7 @@ void add_bound_flags(CLI::App& app, ServerFlags& flags) {
          "--no-enable-prefix-caching",
          [&scheduler](std::int64_t times) { scheduler.kv.share_prefixes = times <= 0; },
          "A session does not begin with what earlier ones of its tenant have computed of the same "
-         "text")
+         "text, nor look up in their texts")
       ->group(kMoreBounds);
   app.add_option("--max-calls-per-peer", rpc.max_calls_per_peer,
                  "Calls, and connections, that one address (of IPv6: one /64) may have open; 0: no "

@@ -83,7 +83,7 @@ Status Server::read_files() {
 }
 
 Status Server::check_shares() const {
-  const std::int64_t least = smallest_session_bytes(target_.model->info());
+  const std::int64_t least = smallest_session_bytes(with_draft(target_));
   const std::vector<std::string> poor = tenants_.with_less_kv_than(least);
   if (poor.empty()) return {};
   return invalid_argument(options_.token_file + ": kv-memory of " + poor.front() +
@@ -137,7 +137,8 @@ Status Server::listen() {
   OUTRIDER_ASSIGN_OR_RETURN(rpc_, RpcServer::start(*engine_, faults_, options_.rpc));
   const ModelInfo& model = target_.model->info();
   if (options_.completions && target_.tokenizer) {
-    completions_.emplace(*engine_, *target_.tokenizer, faults_,
+    if (!target_.levels.empty()) levels_.emplace(target_.levels, target_.profile);
+    completions_.emplace(*engine_, *target_.tokenizer, faults_, clock_,
                          CompletionServerOptions{.model_name = options_.served_model_name.empty()
                                                                    ? model.name
                                                                    : options_.served_model_name,
@@ -145,7 +146,8 @@ Status Server::listen() {
                                                  .chat = target_.chat,
                                                  .context = model.max_positions,
                                                  .authenticator = options_.rpc.authenticator,
-                                                 .tenants = &tenants_});
+                                                 .tenants = &tenants_,
+                                                 .levels = levels_ ? &*levels_ : nullptr});
   }
   if (options_.http) {
     OUTRIDER_ASSIGN_OR_RETURN(http_, HttpServer::start({.listen = *options_.http,

@@ -10,6 +10,7 @@
 #include "cloud_server/access.h"
 #include "cloud_server/admission/token_file.h"
 #include "cloud_server/kv_memory.h"
+#include "cloud_server/options.h"
 #include "cloud_server/server.h"
 #include "common/base/address.h"
 #include "common/cli/program.h"
@@ -57,17 +58,21 @@ std::string about_pruning(const ServerFlags& flags, const LoadedTarget& target) 
          " considers unlikely end in the middle of a pass";
 }
 
-std::string about_drafts(const LoadedTarget& target, DraftSource source) {
-  const std::string model = target.draft == nullptr ? "" : target.draft->info().name;
-  switch (source) {
+std::string about_drafts(const LoadedTarget& target, const SchedulerOptions& scheduler) {
+  std::string model = target.draft == nullptr ? "" : target.draft->info().name;
+  if (scheduler.drafts_in_passes) model += " on threads of its own";
+  const std::string look_up = scheduler.kv.share_prefixes
+                                  ? "by look-up in the texts of the same tenant"
+                                  : "by look-up in a session's own text";
+  switch (scheduler.draft_source) {
     case DraftSource::kNone:
       return "none of its own";
     case DraftSource::kLookup:
-      return "by look-up in a session's own text";
+      return look_up;
     case DraftSource::kModel:
       return "by " + model;
     case DraftSource::kBoth:
-      return "by " + model + " and by look-up";
+      return "by " + model + " and " + look_up;
   }
   return {};
 }
@@ -96,11 +101,11 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target,
     std::printf("  template     %s\n", target.about_template.c_str());
   }
   std::printf("  exits        %s\n", target.about_exits.c_str());
-  std::printf("  drafts       %s\n", about_drafts(target, scheduler.draft_source).c_str());
+  std::printf("  drafts       %s\n", about_drafts(target, scheduler).c_str());
   if (flags.server.scheduler.prune_below > 0)
     std::printf("  pruning      %s\n", about_pruning(flags, target).c_str());
   std::printf("  sessions     %u at once\n", flags.server.scheduler.max_concurrent_sessions);
-  if (const std::int64_t bytes = scheduler.kv.max_bytes + scheduler.draft_kv_bytes; bytes > 0) {
+  if (const std::int64_t bytes = scheduler.kv.max_bytes; bytes > 0) {
     std::printf("  kv memory    %lld MiB\n", static_cast<long long>(bytes >> 20));
   }
   if (flags.target.pacer != nullptr) {
@@ -163,32 +168,18 @@ Result<DraftSource> draft_source(const ServerFlags& flags) {
     return invalid_argument(std::string("--draft-model names a draft, and --draft-source ") +
                             name_of(source) + " does not use it. Remedy: leave one of them out");
   }
-  return source;
-}
-
-// The memory for keys and values, in which the draft has as large a part as in a position. Errors:
-// as kv_cache_bytes(), of both models together.
-Status share_kv_memory(const ServerFlags& flags, const LoadedTarget& target,
-                       SchedulerOptions& scheduler) {
-  ModelInfo both = target.model->info();
-  double draft_part = 0;
-  if (target.draft != nullptr) {
-    const ModelInfo& draft = target.draft->info();
-    both.weight_bytes += draft.weight_bytes;
-    both.kv_bytes_per_position += draft.kv_bytes_per_position;
-    draft_part = static_cast<double>(draft.kv_bytes_per_position) /
-                 static_cast<double>(std::max<std::int64_t>(both.kv_bytes_per_position, 1));
+  if (!has_model && flags.target.draft_threads > 0) {
+    return invalid_argument("--draft-threads " + std::to_string(flags.target.draft_threads) +
+                            ": there is no draft to run on them. Remedy: name one with "
+                            "--draft-model");
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t bytes,
-                            kv_cache_bytes(flags.kv_cache_memory, both, free_memory()));
-  scheduler.draft_kv_bytes = static_cast<std::int64_t>(static_cast<double>(bytes) * draft_part);
-  scheduler.kv.max_bytes = bytes - scheduler.draft_kv_bytes;
-  return {};
+  return source;
 }
 
 Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
                       SchedulerOptions& scheduler) {
   scheduler.draft_model = target.draft.get();
+  scheduler.drafts_in_passes = flags.target.draft_threads > 0;
   scheduler.tokenizer_hash = target.tokenizer_hash;
   scheduler.template_hash = template_hash(target.chat);
   scheduler.server_version = Program::version();
@@ -196,7 +187,14 @@ Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
   scheduler.exits = target.exits.get();
   if (!target.no_predictor.empty()) scheduler.prune_below = 0;
   scheduler.predictor = target.predictor.get();
-  return share_kv_memory(flags, target, scheduler);
+  const Result<std::int64_t> kv_bytes =
+      kv_cache_bytes(flags.kv_cache_memory, with_draft(target), free_memory());
+  if (!kv_bytes.ok() && target.draft != nullptr) {
+    return kv_bytes.status().with_context("with --draft-model, whose keys and values count too");
+  }
+  OUTRIDER_RETURN_IF_ERROR(kv_bytes.status());
+  scheduler.kv.max_bytes = *kv_bytes;
+  return {};
 }
 
 // HTTP has no TLS here: prompts and keys would cross the network in plaintext.
@@ -239,7 +237,9 @@ Status run_server(const ServerFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const DraftSource drafts_by, draft_source(flags));
   SystemClock clock;
   const TimePoint started = clock.now();
-  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(flags.target, clock));
+  TargetOptions wanted = flags.target;
+  wanted.exits.prunes = flags.server.scheduler.prune_below > 0;
+  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(wanted, clock));
   OUTRIDER_ASSIGN_OR_RETURN(ServerOptions options, server_options(flags, target));
   options.scheduler.draft_source = drafts_by;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(target, options));
@@ -286,6 +286,10 @@ int server_main(int argc, char** argv, const ServerParts& parts) {
   const Status served = run_server(flags);
   // stdout is not checked for the start block: its reader may have closed it since.
   return served.ok() ? kExitOk : program.finish(served);
+}
+
+int server_main(int argc, char** argv) {
+  return server_main(argc, argv, {});
 }
 
 }  // namespace outrider

@@ -2,25 +2,17 @@
 #include "cloud_server/target.h"
 
 #include <charconv>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "common/model/cpu/cpu_model.h"
+#include "common/model/devices/device_models.h"
 #include "common/model/emulated/null_model.h"
 #include "common/model/format/model_files.h"
 #include "common/text/tokenizer.h"
-#ifdef OUTRIDER_SERVER_GPU
-#include "common/model/cuda/cuda_device.h"
-#include "common/model/cuda/cuda_model.h"
-#endif
-#ifdef OUTRIDER_SERVER_HOST_CUDA
-#include "common/model/cuda/cuda_model.h"
-#include "common/model/cuda/host_device.h"
-#endif
-#ifdef OUTRIDER_SERVER_CUDA
+#ifdef OUTRIDER_SERVER_TORCH
 #include "common/model/torch/torch_model.h"
 #endif
 
@@ -32,36 +24,18 @@ constexpr const char* kNullTokenizer = "null";  // stands for no tokenizer: ther
 constexpr Position kNullPositions = 1 << 16;
 constexpr std::int32_t kMaxNullVocab = 1 << 20;
 
-#if defined(OUTRIDER_SERVER_GPU) || defined(OUTRIDER_SERVER_HOST_CUDA)
-Result<std::unique_ptr<Model>> on_device(std::shared_ptr<const ModelFiles> files,
-                                         Result<std::unique_ptr<cuda::DeviceApi>> device,
-                                         const LoadOptions& options) {
-  OUTRIDER_RETURN_IF_ERROR(device.status());
-  return cuda::make_cuda_model(
-      std::move(files), *std::move(device),
-      {.dtype = options.dtype,
-       .kv_dtype = options.kv_dtype,
-       .threads = options.threads,
-       .progress = options.progress,
-       .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }});
-}
+// In a build without our own kernels libtorch computes, on the first GPU.
+Result<std::unique_ptr<Model>> make_server_model(const std::shared_ptr<const ModelFiles>& files,
+                                                 const LoadOptions& options) {
+#ifdef OUTRIDER_SERVER_TORCH
+  if (options.device == "cuda") {
+    if (options.gpus.empty()) return make_torch_model(files, options);
+    return failed_precondition(
+        "--gpus: this program was built with libtorch alone, which takes the first GPU. Remedy: no "
+        "--gpus, or a build with OUTRIDER_GPU");
+  }
 #endif
-
-// The devices besides the CPU that this program was built for.
-Result<std::unique_ptr<Model>> make_device_model(
-    [[maybe_unused]] const std::shared_ptr<const ModelFiles>& files, const LoadOptions& options) {
-#ifdef OUTRIDER_SERVER_GPU
-  if (options.device == "cuda") return on_device(files, cuda::make_cuda_device(), options);
-#endif
-#ifdef OUTRIDER_SERVER_HOST_CUDA
-  if (options.device == "host-cuda") return on_device(files, cuda::make_host_device(), options);
-#endif
-#ifdef OUTRIDER_SERVER_CUDA
-  if (options.device == "cuda") return make_torch_model(files, options);
-#endif
-  return failed_precondition("device " + options.device +
-                             ": this program was built without it. Remedy: use cpu, or build "
-                             "with OUTRIDER_GPU for cuda, with OUTRIDER_TESTS for host-cuda");
+  return make_device_model(files, options);
 }
 
 Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& target_options) {
@@ -122,7 +96,7 @@ Status check_draft_tokenizer(const std::string& draft, const Tokenizer& target) 
                              ". Remedy: a draft that was trained with the target's tokenizer");
 }
 
-// Beside the target, on the same device, as its files hold it.
+// Beside the target, on the same device or on cores of its own, as its files hold it.
 Status add_draft(const TargetOptions& options, LoadedTarget& target) {
   if (options.draft_model.empty()) return {};
   LoadOptions loading = options.loading;
@@ -130,7 +104,11 @@ Status add_draft(const TargetOptions& options, LoadedTarget& target) {
   loading.dtype = "auto";
   loading.max_context.reset();
   loading.elastic.clear();  // of the target's units
-  Result<std::unique_ptr<Model>> draft = load_model(loading, make_device_model);
+  if (options.draft_threads > 0) {
+    loading = for_device(loading, "cpu");
+    loading.threads = options.draft_threads;
+  }
+  Result<std::unique_ptr<Model>> draft = load_model(loading, make_server_model);
   if (!draft.ok()) return draft.status().with_context("--draft-model");
   target.draft = *std::move(draft);
   return {};
@@ -157,24 +135,37 @@ Status set_chat_template(const TargetOptions& options, LoadedTarget& target) {
   return {};
 }
 
-// All sessions are answered by one level. Exits were trained on the full model.
-Status take_level(const TargetOptions& options, LoadedTarget& target) {
-  if (options.level.empty()) return {};
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> level, make_level(*target.model, options.level));
-  target.whole = std::exchange(target.model, std::move(level));
+// All sessions are answered by the named level, or each by the one that it chooses: edges by the
+// full one, on which exits were trained.
+Status take_levels(const TargetOptions& options, Clock& clock, LoadedTarget& target) {
+  if (options.loading.elastic.empty() && options.level.empty()) return {};
+  std::unique_ptr<Model> model;
+  if (!options.level.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(model, make_level(*target.model, options.level));
+  } else {
+    OUTRIDER_ASSIGN_OR_RETURN(model, make_leveled_model(*target.model));
+    for (const ElasticLevel& level : elastic_table_of(*target.model)->levels) {
+      OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> alone,
+                                make_level(*target.model, level));
+      OUTRIDER_ASSIGN_OR_RETURN(LevelProfile measured, measure_level(level.name, *alone, clock));
+      target.levels.push_back(level);
+      target.profile.push_back(std::move(measured));
+    }
+  }
+  target.whole = std::exchange(target.model, std::move(model));
   return {};
 }
 
-Result<LoadedTarget> directory_target(const TargetOptions& options) {
+Result<LoadedTarget> directory_target(const TargetOptions& options, Clock& clock) {
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.loading.directory));
   OUTRIDER_RETURN_IF_ERROR(check_draft_tokenizer(options.draft_model, tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                            load_model(options.loading, make_device_model));
+                            load_model(options.loading, make_server_model));
   OUTRIDER_RETURN_IF_ERROR(check_vocabulary(options.loading.directory, tokenizer.vocab_size(),
                                             model->info().vocab_size));
   LoadedTarget target{.model = std::move(model), .tokenizer_hash = tokenizer.content_hash()};
   target.tokenizer = std::move(tokenizer);
-  OUTRIDER_RETURN_IF_ERROR(take_level(options, target));
+  OUTRIDER_RETURN_IF_ERROR(take_levels(options, clock, target));
   OUTRIDER_RETURN_IF_ERROR(set_chat_template(options, target));
   if (target.whole != nullptr &&
       target.whole->info().fingerprint != target.model->info().fingerprint) {
@@ -193,12 +184,21 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
 
 }  // namespace
 
+ModelInfo with_draft(const LoadedTarget& target) {
+  ModelInfo both = target.model->info();
+  if (target.draft != nullptr) {
+    both.weight_bytes += target.draft->info().weight_bytes;
+    both.kv_bytes_per_position += target.draft->info().kv_bytes_per_position;
+  }
+  return both;
+}
+
 Result<LoadedTarget> load_target(const TargetOptions& options, Clock& clock) {
   const std::string& model = options.loading.directory;
   const bool is_null = model.rfind(kNullScheme, 0) == 0;
   Result<LoadedTarget> loaded =
       is_null ? null_target(std::string_view(model).substr(kNullScheme.size()), options)
-              : directory_target(options);
+              : directory_target(options, clock);
   if (loaded.ok() && options.pacer != nullptr) {
     loaded->model = options.pacer->pace(std::move(loaded->model), clock);
   }

@@ -9,12 +9,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/conversation/chat_template.h"
 #include "common/exits/exit_heads.h"
 #include "common/exits/find_exits.h"
+#include "common/levels/level_book.h"
 #include "common/model/loader/loader.h"
 #include "common/model/model.h"
 #include "common/model/model_pacer.h"
@@ -28,12 +30,13 @@ struct TargetOptions {
   ExitSource exits = {};                        // its model is that of loading
   std::string predictor;                        // directory of what prunes; empty: the exits
   std::string draft_model;                      // of the same tokenizer; empty: none
+  int draft_threads = 0;                        // its own ones; 0: it is where the target is
   std::string chat_template;                    // a name or a file; empty: the model's
-  std::string level;                            // of loading.elastic; empty: the full model
+  std::string level;  // of loading.elastic, that answers all; empty: sessions choose
 };
 
 struct LoadedTarget {
-  std::unique_ptr<Model> whole = {};  // outlives `model`, which is a level of it; null: it is none
+  std::unique_ptr<Model> whole = {};  // outlives `model`, which has its levels; null: it has none
   std::unique_ptr<Model> model;
   std::string tokenizer_hash;
   std::optional<Tokenizer> tokenizer = {};  // nothing: for the null model
@@ -42,9 +45,14 @@ struct LoadedTarget {
   std::unique_ptr<ExitHeads> exits = {};    // null: none
   std::string about_exits = {};             // one line: which exits, or why there are none
   std::unique_ptr<ExitHeads> predictor = {};
-  std::string no_predictor = {};      // why the requested predictor is missing
-  std::unique_ptr<Model> draft = {};  // null: none
+  std::string no_predictor = {};           // why the requested predictor is missing
+  std::unique_ptr<Model> draft = {};       // null: none
+  std::vector<ElasticLevel> levels = {};   // that sessions may choose, full first
+  std::vector<LevelProfile> profile = {};  // of these, on this machine
 };
+
+// The target's, with the weights, keys and values of its draft: what memory has to hold.
+ModelInfo with_draft(const LoadedTarget& target);
 
 // clock: outlives the model.
 Result<LoadedTarget> load_target(const TargetOptions& options, Clock& clock);

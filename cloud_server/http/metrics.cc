@@ -111,6 +111,8 @@ struct ServerMetrics::Parts {
   prometheus::Gauge& waiting = gauge("num_requests_waiting", "Streams without a session yet");
   prometheus::Gauge& kv_usage =
       gauge("kv_cache_usage_perc", "Share of the memory for keys and values in use, 0 to 1");
+  prometheus::Gauge& lookup_tokens =
+      gauge("lookup_tokens", "Tokens of earlier texts that tenants' sessions may look up in");
   prometheus::Gauge& calls = gauge("grpc_calls_open", "gRPC calls that are open");
   prometheus::Gauge& connections = gauge("connections_open", "Connections of edges that are open");
   prometheus::Counter& turned_away =
@@ -245,6 +247,7 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   p.kv_usage.Set(now.kv_bytes_bound > 0
                      ? static_cast<double>(stats.kv_bytes) / static_cast<double>(now.kv_bytes_bound)
                      : 0);
+  p.lookup_tokens.Set(static_cast<double>(stats.lookup_tokens));
   p.calls.Set(static_cast<double>(now.calls_open));
   p.connections.Set(static_cast<double>(now.connections_open));
   follow(p.turned_away, static_cast<double>(now.connections_refused));

@@ -23,6 +23,11 @@ std::vector<HttpRoute> CompletionServer::routes() {
       .complete = [this](CompletionCall call) { return complete(std::move(call)); },
       .on_refused = [this](const HttpRequest& request,
                            const Status& status) { faults_.refuse(who_asks(request), status); }};
+  if (options_.levels != nullptr) {
+    for (const ElasticLevel& level : options_.levels->levels()) {
+      service.levels.push_back({level.name, level.divergence, level.agreement});
+    }
+  }
   if (options_.authenticator != nullptr) {
     service.check = [this](HttpRequest& request) { return check_key(request); };
   }
@@ -40,24 +45,51 @@ Status CompletionServer::check_key(HttpRequest& request) const {
   return {};
 }
 
+// Nothing: one model answers all.
+Result<std::optional<LevelChoice>> CompletionServer::choose_level(
+    const CompletionCall& call) const {
+  if (options_.levels == nullptr) return std::optional<LevelChoice>();
+  const LevelWish& wish = call.params.wish;
+  if (wish.slo.unverified) {
+    return invalid_argument(
+        "slo.unverified is what a draft expects of an answer, and here the target answers alone. "
+        "Remedy: leave it out, or ask an edge (outrider-edge serve)");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(
+      LevelChoice choice,
+      options_.levels->choose(wish, {.prompt_tokens = std::ssize(call.prompt.ids),
+                                     .max_tokens = call.params.text.max_tokens}));
+  if (choice.then) {
+    return unimplemented("level " + wish.level +
+                         ": one level answers a request here. Remedy: one name, or an edge "
+                         "(outrider-edge serve)");
+  }
+  return std::optional(choice);
+}
+
 Status CompletionServer::complete(CompletionCall call) {
   const auto key = std::static_pointer_cast<const TenantKey>(call.request.caller);
   const std::string tenant = key == nullptr ? "" : key->tenant;
   OUTRIDER_RETURN_IF_ERROR(check_tier(options_.tenants, tenant, call.params.text.service_tier));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<LevelChoice> level, choose_level(call));
   OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
                             PlainAnswer::begin(tokenizer_, std::move(call.prompt), call.params,
                                                options_.context, options_.tokenizer_hash));
   const auto stream = std::make_shared<CompletionStream>(
-      engine_, faults_, std::move(answer),
+      engine_, faults_, clock_, std::move(answer),
       CompletionStream::Client{.who = who_asks(call.request),
                                .key = key,
                                .bytes_up = call.request.body.size(),
                                .responder = call.client,
-                               .keep_alive = options_.keep_alive});
+                               .keep_alive = options_.keep_alive,
+                               .level = level,
+                               .levels = options_.levels});
   const AdmissionResult admitted =
       stream->begin(options_.tenants, {.tenant = tenant,
                                        .group = tenant.empty() ? call.request.peer : tenant,
-                                       .request_id = call.request.id});
+                                       .request_id = call.request.id,
+                                       .level = level ? level->level : 0,
+                                       .due = clock_.now() + due_within(call.params.wish.slo)});
   if (admitted.status.ok()) return {};
   faults_.refuse(who_asks(call.request), admitted.status);
   call.client->fail(admitted.status, admitted.retry_after);

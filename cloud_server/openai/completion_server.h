@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "cloud_server/faults/fault_log.h"
 #include "common/base/clock.h"
 #include "common/http/routes.h"
+#include "common/levels/level_book.h"
 #include "common/openai/routes.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
@@ -29,25 +31,33 @@ struct CompletionServerOptions {
   Position context = 0;                    // tokens of prompt and answer
   Authenticator* authenticator = nullptr;  // null: no keys are required
   Tenants* tenants = nullptr;              // null: there are no quotas
+  LevelBook* levels = nullptr;             // that requests may choose; null: one model answers all
   // A stream has a comment after so long without anything else, while its prompt is computed.
   Duration keep_alive = std::chrono::seconds(5);
 };
 
 class CompletionServer final {
  public:
+  // clock: of this process, outlives it.
   CompletionServer(VerifyEngine& engine, const Tokenizer& tokenizer, FaultLog& faults,
-                   CompletionServerOptions options)
-      : engine_(engine), tokenizer_(tokenizer), faults_(faults), options_(std::move(options)) {}
+                   const Clock& clock, CompletionServerOptions options)
+      : engine_(engine),
+        tokenizer_(tokenizer),
+        faults_(faults),
+        clock_(clock),
+        options_(std::move(options)) {}
 
   std::vector<HttpRoute> routes();
 
  private:
   Status check_key(HttpRequest& request) const;
   Status complete(CompletionCall call);
+  Result<std::optional<LevelChoice>> choose_level(const CompletionCall& call) const;
 
   VerifyEngine& engine_;
   const Tokenizer& tokenizer_;
   FaultLog& faults_;
+  const Clock& clock_;
   const CompletionServerOptions options_;
 };
 

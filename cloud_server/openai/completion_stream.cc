@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "common/base/json_record.h"
+
 namespace outrider {
 
 AdmissionResult CompletionStream::begin(Tenants* tenants, StreamOwner owner) {
@@ -37,7 +39,10 @@ void CompletionStream::on_message(const ServerMessage& message) {
     engine_.post(stream_, {.body = Cancel{}});
     return;
   }
-  if (std::holds_alternative<Verdict>(message)) place_.serve();
+  if (std::holds_alternative<Verdict>(message)) {
+    place_.serve();
+    if (!first_at_) first_at_ = clock_.now();
+  }
   // It is admitted: a client that streams now gets the head.
   if (std::holds_alternative<Opened>(message)) client_.responder->begin();
   if (std::holds_alternative<Progress>(message)) client_.responder->keep_alive(client_.keep_alive);
@@ -55,9 +60,21 @@ void CompletionStream::on_step(PlainAnswer::Step step) {
   if (!step.failure.ok()) fail(step.failure);
   if (step.end) {
     told_ = true;
+    note_level(*step.end);
     client.end(*step.end);
   }
   traffic_->add_down(client.take_bytes_sent());
+}
+
+// Which level answered, what was expected, and what it took.
+void CompletionStream::note_level(AnswerEnd& end) {
+  if (!client_.level || !first_at_) return;
+  LevelRecord record;
+  record.ttft_ms = to_ms(*first_at_ - came_at_);
+  record.time_ms = to_ms(clock_.now() - came_at_);
+  client_.levels->note(*client_.level, std::nullopt,
+                       static_cast<std::int64_t>(end.usage.completion_tokens), record);
+  end.level = write_json(record);
 }
 
 // The client has disconnected, or reads too slowly.

@@ -2,8 +2,8 @@
 // stream.
 //
 // Thread rule: begin() from the HTTP server's thread; after that it runs on the engine's until the
-// stream is over. Ownership: shared by the engine's sink; engine, tokenizer and fault log outlive
-// it. SPDX-License-Identifier: Apache-2.0
+// stream is over. Ownership: shared by the engine's sink; engine, tokenizer, fault log, clock and
+// levels outlive it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
@@ -13,6 +13,8 @@
 #include "cloud_server/admission/tenant_place.h"
 #include "cloud_server/faults/fault_log.h"
 #include "cloud_server/openai/plain_answer.h"
+#include "common/base/clock.h"
+#include "common/levels/level_book.h"
 #include "common/openai/completion_responder.h"
 #include "common/verify/engine.h"
 
@@ -26,10 +28,18 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
     std::uint64_t bytes_up = 0;                 // of the request
     std::shared_ptr<CompletionResponder> responder;
     Duration keep_alive{0};  // the longest silence towards the client
+    std::optional<LevelChoice> level =
+        {};                       // of an elastic model, that answers; nothing: it is none
+    LevelBook* levels = nullptr;  // in which that was chosen
   };
 
-  CompletionStream(VerifyEngine& engine, FaultLog& faults, PlainAnswer answer, Client client)
-      : engine_(engine), faults_(faults), answer_(std::move(answer)), client_(std::move(client)) {}
+  CompletionStream(VerifyEngine& engine, FaultLog& faults, const Clock& clock, PlainAnswer answer,
+                   Client client)
+      : engine_(engine),
+        faults_(faults),
+        clock_(clock),
+        answer_(std::move(answer)),
+        client_(std::move(client)) {}
 
   // owner: the tenant whose quota counts, if there are tenants. After an error nothing has begun,
   // and nothing was sent to the client.
@@ -39,18 +49,22 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
   void on_event(const VerifierEvent& event);
   void on_message(const ServerMessage& message);
   void on_step(PlainAnswer::Step step);
+  void note_level(AnswerEnd& end);
   void abandon();
   void fail(const Status& status);
 
   VerifyEngine& engine_;
   FaultLog& faults_;
+  const Clock& clock_;
   PlainAnswer answer_;
   const Client client_;
   StreamId stream_ = 0;
   TenantPlace place_;
   const std::shared_ptr<StreamTraffic> traffic_ = std::make_shared<StreamTraffic>();
   std::optional<Duration> retry_after_;  // if the engine says one
-  bool told_ = false;                    // the client has the end, or is gone
+  const TimePoint came_at_ = clock_.now();
+  std::optional<TimePoint> first_at_;  // of its first token
+  bool told_ = false;                  // the client has the end, or is gone
 };
 
 }  // namespace outrider

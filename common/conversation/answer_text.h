@@ -22,8 +22,8 @@ class AnswerText {
   // Takes the next committed token.
   virtual Update push(TokenId token) = 0;
 
-  // The text that could be shown if these tokens came next.
-  virtual std::string preview(std::span<const TokenId> /*tokens*/) const { return {}; }
+  // What push() would return if these tokens came next, together; ends: and finish() after them.
+  virtual Update preview(std::span<const TokenId> /*tokens*/, bool /*ends*/) const { return {}; }
 
   // Ends the answer; returns the text that was held back.
   virtual std::string finish() = 0;

@@ -11,11 +11,15 @@ AnswerText::Update StreamedText::push(TokenId token) {
   return {.text = shown, .stopped = stops_.stopped()};
 }
 
-std::string StreamedText::preview(std::span<const TokenId> tokens) const {
+AnswerText::Update StreamedText::preview(std::span<const TokenId> tokens, bool ends) const {
   StreamedText copy(*this);
-  std::string text;
-  for (const TokenId token : tokens) text += copy.push(token).text;
-  return text;
+  Update update;
+  for (const TokenId token : tokens) {
+    Update next = copy.push(token);
+    update = {.text = update.text + next.text, .stopped = next.stopped};
+  }
+  if (ends && !update.stopped) update.text += copy.finish();
+  return update;
 }
 
 std::string StreamedText::finish() {

@@ -19,7 +19,7 @@ class StreamedText final : public AnswerText {
       : detokenizer_(tokenizer), stops_(std::move(stops)) {}
 
   Update push(TokenId token) override;
-  std::string preview(std::span<const TokenId> tokens) const override;
+  Update preview(std::span<const TokenId> tokens, bool ends) const override;
   std::string finish() override;
 
   // All text returned so far.

@@ -93,11 +93,20 @@ std::string text_event(const AnswerName& name, const AnswerExtras& extras,
   return event(json);
 }
 
+std::string unverified_event(const AnswerName& name, const AnswerExtras& extras,
+                             const std::string& continuation, bool whole) {
+  OrderedJson json = chunk(name, OrderedJson::object(), nullptr);
+  if (extras.usage || extras.usage_so_far) json["usage"] = nullptr;
+  json["unverified"] = {{"continuation", continuation}, {"whole", whole}};
+  return event(json);
+}
+
 std::string last_events(const AnswerName& name, const AnswerExtras& extras, const AnswerEnd& end) {
   OrderedJson last = chunk(name, OrderedJson::object(), finish_reason(end));
   add_usage(extras, end.usage, last);
   if (extras.figures) last["outrider"] = end.figures;
   if (!end.level.is_null()) last["level"] = end.level;
+  if (!end.unverified.is_null()) last["unverified"] = end.unverified;
   std::string events = event(last);
   if (extras.usage) {
     OrderedJson json = head(name, true);

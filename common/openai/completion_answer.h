@@ -49,8 +49,9 @@ struct AnswerExtras {
 struct AnswerEnd {
   bool by_length = false;  // the token limit ended it; else it stopped by itself
   AnswerUsage usage = {};
-  Json figures = {};  // if requested
-  Json level = {};    // of an elastic model: which one answered, predicted and taken times
+  Json figures = {};     // if requested
+  Json level = {};       // of an elastic model: which one answered, predicted and taken times
+  Json unverified = {};  // what was given by a deadline, and whether the text confirms it
 };
 
 // The first event of a stream, which names the role.
@@ -58,6 +59,9 @@ std::string first_event(const AnswerName& name, const AnswerExtras& extras);
 // Tokens as they are committed; empty if they have no text yet. usage: up to now.
 std::string text_event(const AnswerName& name, const AnswerExtras& extras,
                        std::span<const AnswerPiece> pieces, const AnswerUsage& usage);
+// How the answer would continue if the draft is right, given by a deadline. whole: to its end.
+std::string unverified_event(const AnswerName& name, const AnswerExtras& extras,
+                             const std::string& continuation, bool whole);
 // The finish reason, usage if requested, and the end of the stream.
 std::string last_events(const AnswerName& name, const AnswerExtras& extras, const AnswerEnd& end);
 // An error after the stream has begun.

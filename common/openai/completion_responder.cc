@@ -56,6 +56,12 @@ bool CompletionResponder::show(std::span<const AnswerPiece> pieces) {
   return write(event);
 }
 
+void CompletionResponder::show_unverified(const std::string& continuation, bool whole) {
+  if (!form_.stream) return;
+  begin();
+  write(unverified_event(name_, form_.extras, continuation, whole));
+}
+
 void CompletionResponder::end(const AnswerEnd& end) {
   if (form_.stream) {
     begin();

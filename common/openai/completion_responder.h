@@ -1,6 +1,6 @@
 // Sends one answer to the client that requested it: whole, or as server-sent events.
 //
-//   begin? show* end
+//   begin? show* end         show_unverified() at most once, of a stream, before the end
 //   begin? show* fail        an error response if nothing was sent yet, else an event
 //
 // Thread rule: one thread at a time; comment(), keep_alive() and client_is_gone() from any once it
@@ -38,6 +38,8 @@ class CompletionResponder final {
   void begin();
   // Tokens as they are committed. False: the client is gone, or reads too slowly.
   bool show(std::span<const AnswerPiece> pieces);
+  // As unverified_event(); does nothing for a whole answer.
+  void show_unverified(const std::string& continuation, bool whole);
   void end(const AnswerEnd& end);
   // retry_after: of RESOURCE_EXHAUSTED and UNAVAILABLE, see error_response().
   void fail(const Status& status, std::optional<Duration> retry_after = std::nullopt);

@@ -68,15 +68,22 @@ HttpResponse models_page(const std::string& path, const std::string& model,
 Status read_level(const OpenaiService& service, const std::string& model,
                   CompletionRequest& asked) {
   LevelWish& wish = asked.params.wish;
-  if (service.levels.empty() && wish.slo.asks()) {
+  const bool needs_levels =
+      wish.slo.asks() && !(wish.slo.unverified && service.defaults.speculation);
+  if (service.levels.empty() && needs_levels) {
     return unimplemented("'slo' is not supported here: this model has no levels; leave it out");
   }
   const std::size_t at = asked.model.rfind('@');
   if (at == std::string::npos || asked.model == model) return {};
   const std::string name = asked.model.substr(at + 1);
-  const auto is_named = [&name](const ServedLevel& level) { return level.name == name; };
+  const Result<LevelCourse> course = parse_level_course(name);
+  const auto is_level = [&service](const std::string& each) {
+    return std::ranges::find(service.levels, each, &ServedLevel::name) != service.levels.end();
+  };
   const bool may_choose = name == "auto" && !service.levels.empty();
-  if (!may_choose && std::ranges::none_of(service.levels, is_named)) {
+  const bool is_known =
+      course.ok() && is_level(course->first) && (course->then.empty() || is_level(course->then));
+  if (!may_choose && !is_known) {
     return not_found("'model' is " + printable(asked.model) + ", but " + printable(model) +
                      " has no level " + printable(name) + known_levels(service.levels));
   }

@@ -175,21 +175,19 @@ std::vector<Candidate> rank(std::span<const float> logits, const SamplingParams&
   return best;
 }
 
-std::vector<Candidate> perturb(std::span<const float> logits, const SamplingParams& params,
-                               std::uint64_t seed, Position t, std::span<const TokenId> tokens) {
-  const std::size_t padded = (tokens.size() + kNoiseGroup - 1) / kNoiseGroup * kNoiseGroup;
-  std::vector<TokenId> places(tokens.begin(), tokens.end());
-  places.resize(padded, 0);
-  std::vector<float> scores(padded, 0);
-  const float max = max_logit(logits);
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const float logit = logits[static_cast<std::size_t>(tokens[i])];
-    scores[i] = params.temperature == 0.0f ? logit : (logit - max) / params.temperature;
+void perturb(std::span<Candidate> candidates, const SamplingParams& params, std::uint64_t seed,
+             Position t) {
+  if (params.temperature == 0.0f || candidates.empty()) return;
+  std::vector<TokenId> places(padded(candidates.size()), 0);
+  std::vector<float> scores(places.size(), 0);
+  const float max = std::ranges::max(candidates, {}, &Candidate::score).score;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    places[i] = candidates[i].token;
+    scores[i] =
+        std::isinf(max) ? candidates[i].score : (candidates[i].score - max) / params.temperature;
   }
-  if (params.temperature != 0.0f) add_noise_at({seed, t}, places, scores);
-  std::vector<Candidate> perturbed;
-  for (std::size_t i = 0; i < tokens.size(); ++i) perturbed.push_back({tokens[i], scores[i]});
-  return perturbed;
+  add_noise_at({seed, t}, places, scores);
+  for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].score = scores[i];
 }
 
 }  // namespace outrider

@@ -55,8 +55,9 @@ struct Candidate {
 std::vector<Candidate> rank(std::span<const float> logits, const SamplingParams& params,
                             std::uint64_t seed, Position t, int n);
 
-// The perturbed scores of these tokens, on rank()'s scale, as if no filter dropped them.
-std::vector<Candidate> perturb(std::span<const float> logits, const SamplingParams& params,
-                               std::uint64_t seed, Position t, std::span<const TokenId> tokens);
+// Replaces the logits of some of a row's tokens, which come as scores, by their perturbed scores:
+// as if no filter dropped them. They differ from rank()'s by the same amount.
+void perturb(std::span<Candidate> candidates, const SamplingParams& params, std::uint64_t seed,
+             Position t);
 
 }  // namespace outrider

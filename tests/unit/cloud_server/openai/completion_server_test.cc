@@ -38,7 +38,8 @@ class CompletionServerTest : public testing::Test {
   void start(const char* pass_ms = "0.1") {
     target_ = std::make_unique<PacedModel>(std::move(toy_), *PaceCurve::parse(pass_ms), clock_);
     engine_ = std::make_unique<VerifyEngine>(*target_, scheduler_options_, clock_);
-    completions_ = std::make_unique<CompletionServer>(*engine_, tokenizer_, faults_, options_);
+    completions_ =
+        std::make_unique<CompletionServer>(*engine_, tokenizer_, faults_, clock_, options_);
     auto http = HttpServer::start({.listen = {"127.0.0.1", 0}}, completions_->routes());
     ASSERT_TRUE(http.ok()) << http.status().to_string();
     http_ = *std::move(http);

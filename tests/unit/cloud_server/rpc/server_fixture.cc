@@ -122,6 +122,7 @@ grpc::Status run_raw(const Address& server, RawCall& call) {
 ServerTest::ServerTest() {
   scheduler_options_.tokenizer_hash = "70f1";
   scheduler_options_.run_ahead = kRunAhead;
+  scheduler_options_.price_rows = false;  // by times of this machine, whatever else it does
   rpc_options_.listen = {"127.0.0.1", 0};
 }
 

@@ -212,7 +212,7 @@ class BoundedCallsTest : public ServerTest {
  protected:
   BoundedCallsTest() {
     rpc_options_.max_calls_per_peer = 3;  // one is the bystander's
-    rpc_options_.open_timeout = std::chrono::milliseconds(500);
+    rpc_options_.open_timeout = std::chrono::seconds(2);
   }
 };
 

@@ -102,7 +102,7 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   if (config.flash.memory_budget > 0) warn_of_memory_limit(config.flash.memory_budget);
   if (needs_own_target(config)) OUTRIDER_RETURN_IF_ERROR(LocalTarget::check_budget(config));
   std::future<Result<std::unique_ptr<LocalDraft>>> draft;
-  if (drafts_by_model(config)) {
+  if (drafts_by_model(config) && config.draft_level.empty()) {
     draft = std::async(std::launch::async, [&config, &clock = self->clock_, &gate = self->gate_] {
       return LocalDraft::load(config, clock, &gate);
     });
@@ -123,6 +123,9 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
     OUTRIDER_ASSIGN_OR_RETURN(self->draft_, draft.get());
     OUTRIDER_RETURN_IF_ERROR(check_vocabulary(config.model, self->tokenizer().vocab_size(),
                                               self->draft_->info().vocab_size));
+  }
+  if (drafts_by_model(config) && !config.draft_level.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(self->draft_by_level());
   }
   if (drafts_by_lookup(config)) OUTRIDER_RETURN_IF_ERROR(self->add_lookup());
   if (self->draft_ != nullptr) self->learning_ = learning_of(config, *self->draft_);
@@ -193,6 +196,14 @@ Status EdgeSetup::load_target() {
   return {};
 }
 
+Status EdgeSetup::draft_by_level() {
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<Model> level,
+      target_->elastic()->make_draft(config_.draft_level, config_.loading.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(draft_, LocalDraft::of(std::move(level), config_, clock_, &gate_));
+  return {};
+}
+
 // Alone, or beside the draft model.
 Status EdgeSetup::add_lookup() {
   LookupOptions options{.vocab_size = tokenizer_->vocab_size()};
@@ -227,6 +238,9 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
                        .learning = learning_ ? &*learning_ : nullptr,
                        .energy = energy_ ? &*energy_ : nullptr,
                        .prices = prices_ ? &*prices_ : nullptr};
+  if (parts.elastic != nullptr) {
+    parts.verifiers.use_level = [target = parts.elastic](std::size_t level) { target->use(level); };
+  }
   if (probe_ == nullptr) return parts;
   parts.mode = Mode::kAuto;
   parts.verifiers = VerifierRoutes(*remote_, target_->verifier(), *probe_);

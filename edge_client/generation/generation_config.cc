@@ -2,13 +2,12 @@
 #include "edge_client/generation/generation_config.h"
 
 #include "common/base/address.h"
-#include "common/model/cpu/model_pack.h"
 
 namespace outrider {
 
 DraftSource draft_source_of(const GenerationConfig& config) {
-  return config.draft_source.value_or(config.model.empty() ? DraftSource::kLookup
-                                                           : DraftSource::kModel);
+  const bool has_model = !config.model.empty() || !config.draft_level.empty();
+  return config.draft_source.value_or(has_model ? DraftSource::kModel : DraftSource::kLookup);
 }
 
 bool wants_draft(const GenerationConfig& config) {
@@ -57,29 +56,61 @@ namespace {
 
 Status check_levels(const GenerationConfig& config) {
   const LevelWish& wish = config.answer.wish;
-  if (config.elastic.empty()) {
-    if (wish.level.empty() && !wish.slo.asks()) return {};
-    return invalid_argument(std::string(wish.slo.asks() ? "--slo" : "--level") +
-                            " chooses a level of an elastic target, and there is no --elastic. "
-                            "Remedy: --target DIR --elastic DIR/elastic.json");
+  OUTRIDER_RETURN_IF_ERROR(check_slo(wish.slo));
+  if (wish.slo.unverified && !wants_draft(config)) {
+    return invalid_argument(
+        "--slo-unverified gives what the draft expects of an answer, and nothing drafts here. "
+        "Remedy: --draft-level or --model");
   }
   const std::string target = local_target_of(config);
+  const bool is_pack = ModelPack::is_pack(target);
+  if (config.elastic.empty()) {
+    const bool by_time = wish.slo.asks() && !wish.slo.unverified;
+    if (wish.level.empty() && !by_time) return {};
+    if (is_pack && mode_of(config) == Mode::kOffline) return {};  // see check_pack_levels()
+    return invalid_argument(std::string(by_time ? "--slo" : "--level") +
+                            " chooses a level of an elastic target, and there is none. Remedy: "
+                            "--target DIR --elastic DIR/elastic.json, without --server");
+  }
   const std::string what = "--elastic " + config.elastic;
   if (mode_of(config) != Mode::kOffline) {
     return invalid_argument(what +
                             " reorders this device's target, and a server's has other bits. "
                             "Remedy: --target without --server, or no --elastic");
   }
-  if (ModelPack::is_pack(target)) {
-    return unimplemented(what + " for the pack " + target +
-                         ": a pack has no levels. Remedy: the directory that it was made of");
+  if (is_pack) {
+    return invalid_argument(what + " for " + target +
+                            ": a pack has the levels that it was made with. Remedy: leave it out; "
+                            "outrider-edge pack --elastic makes a pack with levels");
   }
   if (config.prune_below > 0) {
     return invalid_argument(what +
                             " has no early exits, by which --prune works. Remedy: leave one "
                             "of them out");
   }
-  return check_slo(wish.slo);
+  return {};
+}
+
+// The CPU computes what is streamed. Where GPUs are named, something has to compute on them.
+Status check_devices(const GenerationConfig& config) {
+  const std::string& device = config.loading.device;
+  const std::string target = local_target_of(config);
+  if (device != "cpu" && ModelPack::is_pack(target)) {
+    return unimplemented("--device " + device + " for the pack " + target +
+                         ": the CPU computes what is streamed from a pack. Remedy: the directory "
+                         "that it was made of, or no --device, and --draft-device " +
+                         device + " for the draft");
+  }
+  if (!config.draft_device.empty() && config.model.empty()) {
+    return invalid_argument("--draft-device " + config.draft_device +
+                            ": there is no draft model to compute there. Remedy: --model DIR, or "
+                            "no --draft-device");
+  }
+  const std::string& draft = config.draft_device.empty() ? device : config.draft_device;
+  if (config.loading.gpus.empty() || device != "cpu" || draft != "cpu") return {};
+  return invalid_argument(
+      "--gpus: target and draft compute on the CPU. Remedy: --device cuda, or "
+      "no --gpus");
 }
 
 Status check_local_target(const GenerationConfig& config) {
@@ -107,12 +138,34 @@ Status check_local_target(const GenerationConfig& config) {
     return invalid_argument("--predictor prunes, and --prune is 0. Remedy: --prune 0.01");
   }
   OUTRIDER_RETURN_IF_ERROR(check_levels(config));
+  OUTRIDER_RETURN_IF_ERROR(check_devices(config));
   const bool streams = config.flash.memory_budget > 0 || config.flash.bandwidth > 0;
   if (target.empty() || !streams || ModelPack::is_pack(target)) return {};
   const char* const what = config.flash.memory_budget > 0 ? "--memory-budget" : "an emulated flash";
   return invalid_argument(std::string(what) + " needs a pack, and " + target +
                           " is none. Remedy: outrider-edge pack --model " + target +
                           " --out FILE.pack, and --target FILE.pack");
+}
+
+// A level drafts in the place of a draft model.
+Status check_draft_level(const GenerationConfig& config) {
+  if (config.draft_level.empty()) return {};
+  const std::string what = "--draft-level " + config.draft_level;
+  const bool is_pack =
+      ModelPack::is_pack(local_target_of(config)) && mode_of(config) == Mode::kOffline;
+  if (config.elastic.empty() && !is_pack) {
+    return invalid_argument(what +
+                            " is a level of an elastic target, and there is none. Remedy: --target "
+                            "DIR --elastic DIR/elastic.json, without --server");
+  }
+  if (!config.model.empty()) {
+    return invalid_argument(what + " drafts instead of a draft model, and --model names " +
+                            config.model + ". Remedy: leave one of them out");
+  }
+  if (uses_model(draft_source_of(config))) return {};
+  return invalid_argument(what + " drafts, and --draft-source is " +
+                          name_of(draft_source_of(config)) +
+                          ". Remedy: leave one of them out, or --draft-source both");
 }
 
 Status check_draft_source(const GenerationConfig& config) {
@@ -130,11 +183,12 @@ Status check_draft_source(const GenerationConfig& config) {
         "--draft-at server leaves drafting to the server, and --strategy, --lookup-corpus or "
         "--mode offline ask this device for it. Remedy: --draft-at auto or edge");
   }
-  if (drafts_by_model(config) && config.model.empty()) {
+  if (drafts_by_model(config) && config.model.empty() && config.draft_level.empty()) {
     return invalid_argument(std::string("--draft-source ") + name_of(source) +
                             " needs a draft model: name its directory with --model. Remedy without "
                             "one: --draft-source lookup");
   }
+  OUTRIDER_RETURN_IF_ERROR(check_draft_level(config));
   if (!config.lookup_corpus.empty() && !drafts_by_lookup(config)) {
     return invalid_argument(std::string("--lookup-corpus is what look-up drafts from, and "
                                         "--draft-source is ") +
@@ -144,6 +198,20 @@ Status check_draft_source(const GenerationConfig& config) {
 }
 
 }  // namespace
+
+Status check_pack_levels(const GenerationConfig& config, const ModelPack& pack) {
+  const LevelWish& wish = config.answer.wish;
+  const bool by_time = wish.slo.asks() && !wish.slo.unverified;
+  if (pack.elastic() != nullptr || (wish.level.empty() && config.draft_level.empty() && !by_time)) {
+    return {};
+  }
+  return invalid_argument(
+      std::string(!wish.level.empty()           ? "--level " + wish.level
+                  : !config.draft_level.empty() ? "--draft-level " + config.draft_level
+                                                : "--slo") +
+      " chooses a level, and " + pack.path() +
+      " has none. Remedy: outrider-edge pack --model DIR --elastic --out " + pack.path());
+}
 
 Status validate(const GenerationConfig& config) {
   OUTRIDER_RETURN_IF_ERROR(validate(config.answer.text.choice.sampling));

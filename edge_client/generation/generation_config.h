@@ -65,6 +65,7 @@ struct GenerationConfig {
   std::string token_file;  // the server's key for this edge; empty: none
   std::string target;      // a directory, a GGUF file or a pack; empty: the server decides
   LoadOptions loading = {.cache_dir = "auto"};  // of models on this device, except for directories
+  std::string draft_device;                     // where the draft computes; empty: as loading says
   FlashOptions flash;              // of a pack; kv_dtype and threads are those of loading
   double prune_below = 0;          // as SchedulerOptions says, of the target on this device
   std::string predictor;           // directory of what prunes; empty: the target's exits
@@ -75,6 +76,7 @@ struct GenerationConfig {
   DrafterOptions drafter = {.workers = kDraftWorkers};  // its bounds are the draft's
   std::optional<Mode> mode;    // nothing: auto if both targets are named, else the one that is
   std::string elastic;         // level table of `target`; empty: it has no levels
+  std::string draft_level;     // of `target`, instead of `model`: drafts for the larger ones
   std::string offline_target;  // instead of `target`, and perhaps another model than the server's
   FailoverOptions failover;
   std::uint64_t metered_limit = 0;  // bytes to and from servers; 0: no limit
@@ -84,7 +86,7 @@ struct GenerationConfig {
 // Whether its answers are drafted, and by what.
 bool wants_draft(const GenerationConfig& config);
 DraftSource draft_source_of(const GenerationConfig& config);
-bool drafts_by_model(const GenerationConfig& config);
+bool drafts_by_model(const GenerationConfig& config);  // or by a level of the target
 bool drafts_by_lookup(const GenerationConfig& config);
 
 inline constexpr char kDefaultServer[] = "127.0.0.1:8001";
@@ -109,6 +111,9 @@ SpeculationOptions offline_speculation(const AnswerConfig& config);
 // INVALID_ARGUMENT for what cannot be meant: a strategy that drafts without a draft, sampling
 // parameters out of range, no address.
 Status validate(const GenerationConfig& config);
+
+// The same of a pack that is open: whether it has the levels that are asked for.
+Status check_pack_levels(const GenerationConfig& config, const ModelPack& pack);
 
 // Where the tokenizer is read from; INVALID_ARGUMENT if nothing names one.
 Result<std::string> tokenizer_directory(const GenerationConfig& config);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/generation/generator.h"
 
+#include <chrono>
 #include <limits>
 #include <random>
 #include <utility>
@@ -26,6 +27,20 @@ Result<Position> end_position(std::size_t prompt_length, const AnswerConfig& con
   const Position context = config.context > 0 ? config.context : kNoEnd;
   OUTRIDER_RETURN_IF_ERROR(check_prompt_fits(length, context, "shorten the prompt or raise -c"));
   return answer_end(length, config.text.max_tokens, context);
+}
+
+// How long before its deadline an unverified text is given, so that it has arrived by then.
+constexpr Duration kDelivery = std::chrono::milliseconds(5);
+
+// What became of what was given by the deadline of an answer that has ended so, with this text.
+std::optional<UnverifiedOutcome> outcome_of(const UnverifiedRecord& given, Ending ending,
+                                            const std::string& text) {
+  if (ending == Ending::kCancelled || ending == Ending::kLinkLost || ending == Ending::kFailed) {
+    return std::nullopt;
+  }
+  if (!given.after_ms) return UnverifiedOutcome::kInTime;
+  const bool same = given.whole ? text == given.text : text.starts_with(given.text);
+  return same ? UnverifiedOutcome::kConfirmed : UnverifiedOutcome::kCorrected;
 }
 
 std::string round_text(const SpeculationOptions& options) {
@@ -91,11 +106,18 @@ Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
       runner_(parts.verifiers, parts.draft != nullptr ? &parts.draft->worker() : nullptr,
               parts.clock, listener) {}
 
+std::string Generator::cannot_draft() const {
+  if (parts_.draft == nullptr) return "--draft-source none was chosen";
+  if (draft_failed_) return "the draft model failed before";
+  if (parts_.elastic == nullptr || parts_.elastic->draft_is_smaller(level_)) return "";
+  return "level " + parts_.elastic->levels()[level_].name + " answers, and the draft " +
+         parts_.draft->info().name + " is no smaller";
+}
+
 std::string Generator::speculation(const AnswerConfig& config) const {
   const SpeculationOptions& chosen = config.speculation;
   if (chosen.strategy == Strategy::kAr) return "OFF because --strategy ar was chosen";
-  if (parts_.draft == nullptr) return "OFF because --draft-source none was chosen";
-  if (draft_failed_) return "OFF because the draft model failed before";
+  if (const std::string why = cannot_draft(); !why.empty()) return "OFF because " + why;
   return "ON (" + std::string(name_of(chosen.chosen())) + ", draft " + parts_.draft->info().name +
          ", " + round_text(chosen) + offline_text(parts_, config) + ")";
 }
@@ -106,7 +128,7 @@ bool Generator::begins_offline() const {
 
 // What cannot draft decodes plainly.
 SpeculationOptions Generator::drafted(SpeculationOptions wanted) const {
-  if (parts_.draft == nullptr || draft_failed_) wanted.strategy = Strategy::kAr;
+  if (!cannot_draft().empty()) wanted.strategy = Strategy::kAr;
   return wanted;
 }
 
@@ -136,7 +158,8 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
           .session_key = random_id(),
           .reconnect = reconnect_options(parts_, config),
           .jitter_seed = std::random_device{}(),
-          .accept_other_model = parts_.mode == Mode::kAuto && parts_.failover.other_model,
+          .accept_other_model = parts_.elastic != nullptr ||
+                                (parts_.mode == Mode::kAuto && parts_.failover.other_model),
           .observer = parts_.observer};
 }
 
@@ -153,12 +176,32 @@ std::optional<double> Generator::joules() const {
   return parts_.energy != nullptr ? parts_.energy->joules() : std::nullopt;
 }
 
-Finish Generator::run(AnswerSession& session, const AnswerParts& parts,
-                      const std::stop_token& stop) {
-  const TokenChoice& choice = parts.config.text.choice;
-  if (!parts.config.show_provisional) return runner_.run(session, choice, stop);
-  ProvisionalTextDecorator decorator(session, parts.session, parts.text);
-  return runner_.run(decorator, choice, stop);
+// With what stands before the session, where that is asked for.
+void Generator::run(AnswerSession& session, const AnswerParts& parts, const std::stop_token& stop,
+                    AnswerReport& report) {
+  const AnswerConfig& config = parts.config;
+  AnswerSession* outer = &session;
+  std::optional<LevelSwitchDecorator> levels;
+  if (parts.level && (parts.level->then || parts.level->may_switch)) {
+    outer = &levels.emplace(parts.session, level_plan(parts));
+  }
+  std::optional<DeadlineDecorator> deadline;
+  if (config.wish.slo.unverified) {
+    const TimePoint due = parts.came_at + from_ms(*config.wish.slo.time_ms) - kDelivery;
+    outer = &deadline.emplace(*outer, parts.session, parts.drafter, parts.text, due);
+  }
+  std::optional<ProvisionalTextDecorator> provisional;
+  if (config.show_provisional) outer = &provisional.emplace(*outer, parts.session, parts.text);
+  report.finish = runner_.run(*outer, config.text.choice, stop);
+  switched_ = levels ? levels->switched() : std::nullopt;
+  if (!deadline) return;
+  UnverifiedRecord& record = report.record.unverified.emplace();
+  if (const std::optional<DeadlineDecorator::Given>& given = deadline->given()) {
+    record = {.text = given->text,
+              .whole = given->whole,
+              .verified_tokens = given->verified,
+              .after_ms = to_ms(given->at - parts.came_at)};
+  }
 }
 
 void Generator::run(const AnswerParts& parts, const std::stop_token& stop, AnswerReport& report) {
@@ -166,7 +209,7 @@ void Generator::run(const AnswerParts& parts, const std::stop_token& stop, Answe
   report.record.mode = parts_.mode;
   FailoverFigures& figures = report.record.failover;
   if (parts_.mode != Mode::kAuto) {
-    report.finish = run(session, parts, stop);
+    run(session, parts, stop, report);
     if (!session.session_id().empty()) last_session_ = session.session_id();
     if (parts_.mode == Mode::kOffline) {
       const DecodingStats& stats = session.stats();
@@ -178,7 +221,7 @@ void Generator::run(const AnswerParts& parts, const std::stop_token& stop, Answe
   FailoverSetup setup = parts_.failover;
   setup.replaced = last_sessions_;
   FailoverSession failover(std::move(setup), session, memory_);
-  report.finish = run(failover, parts, stop);
+  run(failover, parts, stop, report);
   figures = failover.figures();
   last_sessions_ = failover.session_ids();
 }
@@ -203,69 +246,81 @@ void Generator::learn(const DecodingSession& session) {
 }
 
 // Nothing: the target has no levels.
-Result<std::optional<LevelRecord>> Generator::choose_level(const AnswerRequest& request) {
-  if (parts_.elastic == nullptr) return std::optional<LevelRecord>();
+Result<std::optional<LevelChoice>> Generator::choose_level(const AnswerRequest& request) {
+  if (parts_.elastic == nullptr) return std::optional<LevelChoice>();
   const TimePoint now = parts_.clock.now();
   OUTRIDER_ASSIGN_OR_RETURN(
       const LevelChoice choice,
-      parts_.elastic->choose(request.config.wish,
-                             {.prompt_tokens = std::ssize(request.prompt.ids),
-                              .max_tokens = request.config.text.max_tokens,
-                              .waited_ms = to_seconds(now - request.came_at.value_or(now)) * 1e3}));
+      parts_.elastic->book().choose(request.config.wish,
+                                    {.prompt_tokens = std::ssize(request.prompt.ids),
+                                     .max_tokens = request.config.text.max_tokens,
+                                     .waited_ms = to_ms(now - request.came_at.value_or(now))}));
   parts_.elastic->use(choice.level);
-  const ElasticLevel& level = parts_.elastic->levels()[choice.level];
+  level_ = choice.level;
   if (!choice.keeps) {
-    listener_.on_say({Say::Level::kWarning,
-                      "slo: level " + level.name + " answers, and is expected to come too late"});
+    listener_.on_say({Say::Level::kWarning, "slo: level " +
+                                                parts_.elastic->levels()[choice.level].name +
+                                                " answers, and is expected to come too late"});
   }
   if (choice.length_assumed) {
     listener_.on_say({Say::Level::kInfo, "slo: this answer's length is assumed by earlier ones'"});
   }
-  return std::optional(LevelRecord{.name = level.name,
-                                   .divergence = level.divergence,
-                                   .agreement = level.agreement,
-                                   .keeps_slo = choice.keeps,
-                                   .predicted_ttft_ms = choice.predicted.ttft_ms,
-                                   .predicted_tpot_ms = choice.predicted.tpot_ms,
-                                   .predicted_time_ms = choice.predicted.time_ms});
+  return std::optional(choice);
 }
 
-// Fills in what it took, which is what the next is expected to take.
-void Generator::note_level(AnswerRecord& record) {
+LevelSwitchDecorator::Plan Generator::level_plan(const AnswerParts& parts) const {
+  LevelSwitchDecorator::Plan plan{.then = parts.level->then};
+  if (!parts.level->may_switch) return plan;
+  const TimePoint due = parts.came_at + from_ms(*parts.config.wish.slo.time_ms);
+  const auto prompt = std::ssize(parts.session.text());
+  plan.review = [this, due, prompt, choice = *parts.level](const LevelSwitchDecorator::Pace& pace) {
+    return level_to_go_on_with(parts_.elastic->book().profile(), choice.level,
+                               {.text_tokens = prompt + pace.answered,
+                                .tokens_left = choice.expected_tokens - pace.answered,
+                                .time_left_ms = to_ms(due - pace.now),
+                                .tpot_ms = pace.tpot_ms});
+  };
+  return plan;
+}
+
+void Generator::note_level(const LevelChoice& choice, AnswerRecord& record) {
   const DecodingStats& stats = record.stats;
-  record.level->ttft_ms = stats.ttft_ms;
-  if (stats.ttft_ms && stats.decode_ms) record.level->time_ms = *stats.ttft_ms + *stats.decode_ms;
-  std::optional<double> tpot_ms;
-  const auto later = static_cast<double>(record.ids.size()) - 1;
-  if (stats.decode_ms && later >= 1) tpot_ms = *stats.decode_ms / later;
-  for (std::size_t i = 0; i < parts_.elastic->levels().size(); ++i) {
-    if (parts_.elastic->levels()[i].name != record.level->name) continue;
-    parts_.elastic->note(i, std::ssize(record.ids), tpot_ms);
-  }
+  LevelRecord& level = record.level.emplace();
+  level.ttft_ms = stats.ttft_ms;
+  if (stats.ttft_ms && stats.decode_ms) level.time_ms = *stats.ttft_ms + *stats.decode_ms;
+  parts_.elastic->book().note(choice, switched_, std::ssize(record.ids), level);
 }
 
 Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_token& stop) {
   const AnswerConfig& config = request.config;
+  const TimePoint came_at = request.came_at.value_or(parts_.clock.now());
+  OUTRIDER_RETURN_IF_ERROR(check_slo(config.wish.slo));
+  if (config.wish.slo.unverified && parts_.draft == nullptr) {
+    return invalid_argument(
+        "slo.unverified is what the draft expects of an answer, and nothing drafts here. Remedy: "
+        "--draft-level or --model");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const Position end, end_position(request.prompt.ids.size(), config));
+  OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(config.text.stop));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<LevelChoice> level, choose_level(request));
   DecodingOptions decoding = decoding_options(request);
+  decoding.speculation.end_position = end;
   const std::string how = speculation(config);
   if (how != std::exchange(announced_, how)) decoding.announcement = how;
-  OUTRIDER_ASSIGN_OR_RETURN(decoding.speculation.end_position,
-                            end_position(request.prompt.ids.size(), config));
-  OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(config.text.stop));
-  OUTRIDER_ASSIGN_OR_RETURN(std::optional<LevelRecord> level, choose_level(request));
   StreamedText text(parts_.tokenizer, std::move(stops));
   const LinkTraffic before = traffic();
   const StreamWatch streamed(parts_.flash);
   const std::optional<double> joules_before = joules();
   const std::uint64_t overruns_before = parts_.draft != nullptr ? parts_.draft->overruns() : 0;
   decoding.speculation.profiles = read_learnt();
-  Drafter& drafter = parts_.draft != nullptr ? parts_.draft->drafter() : no_draft_;
+  const bool can_run = parts_.draft != nullptr && !draft_failed_;
+  Drafter& drafter = can_run ? parts_.draft->drafter() : no_draft_;
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
 
   if (parts_.link != nullptr) parts_.link->name_request(std::move(request.id));
 
   AnswerReport report;
-  run({session, config, text}, stop, report);
+  run({session, config, drafter, text, came_at, level}, stop, report);
   report.assumed = assumed_text(session.opened(), decoding.speculation.profiles);
   learn(session);
   draft_failed_ = draft_failed_ || session.speculation().draft_failed();
@@ -273,6 +328,9 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   report.context = session.opened().limits.max_positions;
   AnswerRecord& record = report.record;
   record.text = text.text();
+  if (std::optional<UnverifiedRecord>& given = record.unverified) {
+    given->outcome = outcome_of(*given, report.finish.ending, record.text);
+  }
   record.ids = session.answer();
   record.stats = session.stats();
   if (parts_.link != nullptr) {
@@ -282,8 +340,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   if (const auto now = joules(); now && joules_before) record.joules = *now - *joules_before;
   record.bill = bill_of(parts_.prices, ledger_entry(record));
   record.target = session.opened().model_name;
-  record.level = std::move(level);
-  if (record.level) note_level(record);
+  if (level) note_level(*level, record);
   if (parts_.draft != nullptr) {
     record.draft = parts_.draft->info().name;
     record.draft_paced = parts_.draft->is_paced();

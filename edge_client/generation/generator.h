@@ -31,6 +31,7 @@
 #include "edge_client/generation/elastic_target.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/generation/learnt_store.h"
+#include "edge_client/generation/level_switch.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/report/answer_report.h"
 #include "edge_client/session/decoding_session.h"
@@ -76,6 +77,8 @@ class Generator final {
   Result<AnswerReport> answer(AnswerRequest request, const std::stop_token& stop);
 
  private:
+  // Why this answer cannot be drafted; empty if it can.
+  std::string cannot_draft() const;
   std::string speculation(const AnswerConfig& config) const;
   SpeculationOptions drafted(SpeculationOptions wanted) const;
   SpeculatorOptions speculator_options(const AnswerConfig& config) const;
@@ -85,16 +88,21 @@ class Generator final {
   std::optional<double> joules() const;
   PairProfiles read_learnt();
   void learn(const DecodingSession& session);
-  Result<std::optional<LevelRecord>> choose_level(const AnswerRequest& request);
-  void note_level(AnswerRecord& record);
+  Result<std::optional<LevelChoice>> choose_level(const AnswerRequest& request);
   // Of the answer at hand.
   struct AnswerParts {
     DecodingSession& session;
     const AnswerConfig& config;
+    Drafter& drafter;
     const AnswerText& text;
+    TimePoint came_at;
+    const std::optional<LevelChoice>& level;  // nothing: the target has no levels
   };
+  LevelSwitchDecorator::Plan level_plan(const AnswerParts& parts) const;
+  void note_level(const LevelChoice& choice, AnswerRecord& record);
   void run(const AnswerParts& parts, const std::stop_token& stop, AnswerReport& report);
-  Finish run(AnswerSession& session, const AnswerParts& parts, const std::stop_token& stop);
+  void run(AnswerSession& session, const AnswerParts& parts, const std::stop_token& stop,
+           AnswerReport& report);
 
   const GeneratorParts parts_;
   AnswerListener& listener_;
@@ -109,6 +117,8 @@ class Generator final {
   bool told_of_ignored_ = false;              // learning
   std::array<std::string, 2> last_sessions_;  // by route
   std::string announced_;                     // what was said of speculation
+  std::size_t level_ = 0;                     // that answers, or answered last
+  std::optional<LevelSwitch> switched_;       // the same answer, to another level
   bool draft_failed_ = false;
 };
 

@@ -22,11 +22,12 @@
 namespace outrider {
 namespace {
 
-constexpr std::uint64_t kVersion = 2;
+constexpr std::uint64_t kVersion = 3;
 constexpr std::int64_t kMaxStateBytes = 1 << 20;
 constexpr std::size_t kMaxDepths = 64;
 constexpr double kMaxTried = 1000;
 constexpr double kMaxMs = 1e6;
+constexpr double kMaxLayer = 1e4;
 
 struct StoredPair {
   std::string target;  // its fingerprint
@@ -97,6 +98,15 @@ std::string senseless_field(const PairProfile& learnt) {
     check.expect(pass + "leaves", learnt.passes[i].leaves, 1, learnt.passes[i].rows);
     check.expect(pass + "ms", learnt.passes[i].ms, 0, kMaxMs);
     check.expect(pass + "weight", learnt.passes[i].weight, 0, kMaxTried);
+  }
+  check.expect("the size of exits", size(learnt.exits), 0, OnlineCalibration::kMaxExits);
+  for (std::size_t i = 0; i < learnt.exits.size(); ++i) {
+    const std::string exit = "exits[" + std::to_string(i) + "].";
+    const ExitCorrection& correction = learnt.exits[i];
+    check.expect(exit + "layer", correction.layer, 0, kMaxLayer);
+    check.expect(exit + "offset", correction.offset, -ExitCorrection::kMaxOffset,
+                 ExitCorrection::kMaxOffset);
+    check.expect(exit + "slope", correction.slope, 0, ExitCorrection::kMaxSlope);
   }
   return check.wrong();
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "common/model/loader/loader.h"
+#include "common/model/devices/device_models.h"
 
 namespace outrider {
 
@@ -14,17 +14,26 @@ namespace outrider {
 // drafting ends there and the answer goes on.
 Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& config, Clock& clock,
                                                      ComputeGate* gate) {
-  LoadOptions options = config.loading;
+  const std::string& own = config.draft_device;
+  LoadOptions options = for_device(config.loading, own.empty() ? config.loading.device : own);
   options.directory = config.model;
-  Result<std::unique_ptr<Model>> model = load_model(options);
+  options.kv_positions =
+      config.answer.context > 0 ? config.answer.context : std::numeric_limits<Position>::max();
+  Result<std::unique_ptr<Model>> model = load_model(options, make_device_model);
   if (!model.ok()) return model.status().with_context("draft " + config.model);
-  if (config.draft_pacer != nullptr) *model = config.draft_pacer->pace(*std::move(model), clock);
+  return of(*std::move(model), config, clock, gate);
+}
+
+Result<std::unique_ptr<LocalDraft>> LocalDraft::of(std::unique_ptr<Model> model,
+                                                   const GenerationConfig& config, Clock& clock,
+                                                   ComputeGate* gate) {
+  if (config.draft_pacer != nullptr) model = config.draft_pacer->pace(std::move(model), clock);
   // Around the pace, whose clock begins behind the wait.
-  if (gate != nullptr) *model = make_yielding_model(*std::move(model), *gate);
+  if (gate != nullptr) model = make_yielding_model(std::move(model), *gate);
   DrafterOptions drafting = config.drafter;
   drafting.max_positions = config.answer.context;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<LocalDraft> draft,
-                            create(*std::move(model), drafting, clock));
+                            create(std::move(model), drafting, clock));
   draft->pacer_ = config.draft_pacer;
   return draft;
 }

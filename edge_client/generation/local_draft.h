@@ -26,6 +26,10 @@ class LocalDraft final {
   // null: none.
   static Result<std::unique_ptr<LocalDraft>> load(const GenerationConfig& config, Clock& clock,
                                                   ComputeGate* gate = nullptr);
+  // The same of a model that is there.
+  static Result<std::unique_ptr<LocalDraft>> of(std::unique_ptr<Model> model,
+                                                const GenerationConfig& config, Clock& clock,
+                                                ComputeGate* gate = nullptr);
   static Result<std::unique_ptr<LocalDraft>> create(std::unique_ptr<Model> model,
                                                     const DrafterOptions& wanted, Clock& clock);
   // This one guesses too; before the first answer. As DraftEngine::guess_beside().

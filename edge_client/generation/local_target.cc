@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/generation/local_target.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "common/exits/adapter_heads.h"
 #include "common/exits/find_exits.h"
 #include "common/model/cpu/cpu_model.h"
+#include "common/model/devices/device_models.h"
 #include "common/model/format/model_files.h"
-#include "common/model/loader/loader.h"
 #include "edge_client/flash/make_pack.h"
 #include "edge_client/flash/memory_plan.h"
 
@@ -58,8 +60,14 @@ std::uint64_t exit_bytes(const GenerationConfig& config, const ModelPack& pack) 
 }
 
 // What the draft takes of a memory budget.
-Result<std::uint64_t> draft_bytes(const GenerationConfig& config, Position context) {
+Result<std::uint64_t> draft_bytes(const GenerationConfig& config, const ModelConfig& target) {
+  const Position context = target.max_positions;
   if (!drafts_by_model(config)) return 0;
+  if (!config.draft_level.empty()) {  // its weights are the target's
+    OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t kv,
+                              cpu_kv_bytes(target, config.loading.kv_dtype, context));
+    return static_cast<std::uint64_t>(kv);
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
                             load_model_files(config.model, {}));
   const ModelConfig& draft = files->config;
@@ -76,13 +84,33 @@ Result<ModelPack> open_pack(const GenerationConfig& config) {
   return ModelPack::open(local_target_of(config), context);
 }
 
+// Whether the pack's levels may answer: beside a server the full model stands in for that.
+bool has_levels(const GenerationConfig& config, const ModelPack& pack) {
+  return pack.elastic() != nullptr && mode_of(config) == Mode::kOffline;
+}
+
+// The largest level that answers need; empty: any may be asked for.
+Result<std::string> largest_level(const LevelWish& wish, const ElasticTable& table) {
+  OUTRIDER_ASSIGN_OR_RETURN(const LevelCourse course, parse_level_course(wish.level));
+  if (course.first.empty() || course.first == "auto") return std::string();
+  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* first, find_level(table, course.first));
+  if (course.then.empty()) return first->name;
+  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* then, find_level(table, course.then));
+  return std::min(first, then)->name;  // the larger ones come first
+}
+
 Result<FlashOptions> flash_options(const GenerationConfig& config, const ModelPack& pack) {
   FlashOptions options = config.flash;
   options.kv_dtype = config.loading.kv_dtype;
   options.threads = config.loading.threads;
+  if (has_levels(config, pack)) {
+    options.resident_level = config.draft_level;
+    OUTRIDER_ASSIGN_OR_RETURN(options.level, largest_level(config.answer.wish, *pack.elastic()));
+  }
   if (options.memory_budget == 0) return options;
-  OUTRIDER_ASSIGN_OR_RETURN(options.other_bytes, draft_bytes(config, pack.config().max_positions));
-  if (wants_exits(config)) options.other_bytes += exit_bytes(config, pack);
+  OUTRIDER_ASSIGN_OR_RETURN(options.other_bytes, draft_bytes(config, pack.config()));
+  if (wants_exits(config) && pack.elastic() == nullptr)
+    options.other_bytes += exit_bytes(config, pack);
   return options;
 }
 
@@ -116,12 +144,13 @@ void say_of_table(const GenerationConfig& config, const std::string& target) {
 }
 
 Result<std::unique_ptr<Model>> open_resident(const GenerationConfig& config) {
-  LoadOptions options = config.loading;
+  LoadOptions options = for_device(config.loading, config.loading.device);
   options.directory = local_target_of(config);
   options.elastic = config.elastic;
   if (config.answer.context > 0) options.max_context = config.answer.context;
+  options.kv_positions = std::numeric_limits<Position>::max();
   say_of_table(config, options.directory);
-  Result<std::unique_ptr<Model>> model = load_model(options);
+  Result<std::unique_ptr<Model>> model = load_model(options, make_device_model);
   if (!model.ok()) return model.status().with_context("target " + local_target_of(config));
   return model;
 }
@@ -144,8 +173,9 @@ Result<Tokenizer> load_model_tokenizer(const std::string& path) {
 Status LocalTarget::check_budget(const GenerationConfig& config) {
   if (config.flash.memory_budget == 0 || !ModelPack::is_pack(local_target_of(config))) return {};
   OUTRIDER_ASSIGN_OR_RETURN(const ModelPack pack, open_pack(config));
+  OUTRIDER_RETURN_IF_ERROR(check_pack_levels(config, pack));
   OUTRIDER_ASSIGN_OR_RETURN(const FlashOptions options, flash_options(config, pack));
-  return FlashModel::check_budget(pack, options);
+  return FlashModel::plan_for(pack, options).status();
 }
 
 Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& config, Clock& clock,
@@ -153,17 +183,23 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
   std::unique_ptr<LocalTarget> self(new LocalTarget);
   const bool is_pack = ModelPack::is_pack(local_target_of(config));
   bool exits = wants_exits(config);
+  bool levels = !config.elastic.empty();
+  bool reordered = levels;
   SchedulerOptions scheduling;
   TokenId tokens = 0;  // of the tokenizer
   if (is_pack) {
     OUTRIDER_ASSIGN_OR_RETURN(ModelPack pack, open_pack(config));
+    OUTRIDER_RETURN_IF_ERROR(check_pack_levels(config, pack));
+    levels = has_levels(config, pack);
+    reordered = pack.elastic() != nullptr;
     OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, load_tokenizer(pack));
     tokens = tokenizer.vocab_size();
     scheduling.tokenizer_hash = tokenizer.content_hash();
     self->chat_ = chat_source(tokenizer);
     OUTRIDER_ASSIGN_OR_RETURN(self->flash_, open_flash(std::move(pack), config, clock, gate));
     std::fprintf(stderr, "target: %s\n", self->flash_->about().c_str());
-    if (!exits && leads_tree(config)) exits = exits_fit(*self->flash_, config.flash.memory_budget);
+    if (!exits && !reordered && leads_tree(config))
+      exits = exits_fit(*self->flash_, config.flash.memory_budget);
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(local_target_of(config)));
     tokens = tokenizer.vocab_size();
@@ -181,8 +217,9 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
     scheduling.prefill_chunk = static_cast<std::uint32_t>(most);
     scheduling.pass_limit = kPassLimit * (1 + most / kRowsOfPassLimit);
   }
-  if (!config.elastic.empty() && exits) {
-    std::fprintf(stderr, "exits: OFF because of --elastic: they were trained on one size\n");
+  if (reordered && exits) {
+    std::fprintf(stderr,
+                 "exits: OFF because the target has levels: they were trained on one size\n");
     exits = false;
   }
   if (exits) self->set_exits(config, scheduling);
@@ -191,10 +228,11 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
   // does not have.
   scheduling.kv.max_bytes = (is_pack ? 1 : 2) * (std::int64_t{model.max_positions} + kSpareRows) *
                             model.kv_bytes_per_position;
-  if (!config.elastic.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(self->elastic_,
-                              ElasticTarget::create(self->model(), scheduling, clock));
-    std::fprintf(stderr, "target: %s\n", self->elastic_->about().c_str());
+  if (levels) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        self->elastic_,
+        ElasticTarget::create(self->model(), self->flash_.get(), scheduling, clock));
+    std::fprintf(stderr, "target: %s\n", self->elastic_->book().about().c_str());
     return self;
   }
   self->engine_ = std::make_unique<VerifyEngine>(self->model(), scheduling, clock);
@@ -213,6 +251,11 @@ void LocalTarget::set_exits(const GenerationConfig& config, SchedulerOptions& sc
                  found.status().message().c_str());
   }
   if (config.prune_below == 0) return;
+  if (config.loading.device != "cpu") {
+    std::fprintf(stderr, "prune: OFF because --device %s cannot end rows\n",
+                 config.loading.device.c_str());
+    return;
+  }
   std::string off;
   Result<std::unique_ptr<ExitHeads>> predictor = find_own_predictor(config);
   if (!predictor.ok()) {
@@ -245,10 +288,11 @@ Result<std::unique_ptr<ExitHeads>> LocalTarget::find_own_predictor(const Generat
 }
 
 Result<FoundExits> LocalTarget::find(const GenerationConfig& config) {
-  if (flash_ == nullptr) return find_exits({.model = local_target_of(config)}, model().info());
+  const ExitSource source{.model = local_target_of(config), .prunes = config.prune_below > 0};
+  if (flash_ == nullptr) return find_exits(source, model().info());
   OUTRIDER_ASSIGN_OR_RETURN(std::optional<ExitAdapters> adapters, load_adapters(flash_->pack()));
   if (!adapters) return FoundExits{};
-  return exits_of(*std::move(adapters), "auto", flash_->pack().files(), model().info());
+  return exits_of(*std::move(adapters), source, flash_->pack().files(), model().info());
 }
 
 }  // namespace outrider

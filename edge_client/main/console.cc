@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "common/base/json.h"
 #include "common/base/posix.h"
 #include "common/telemetry/log.h"
 
@@ -119,8 +120,14 @@ void Console::on_emit(const Emit& emit) {
   if (out_is_terminal_) line_.wrote(plain, out, terminal_size());
 }
 
-// A terminal of which nobody knows the width gets nothing.
+// A terminal of which nobody knows the width gets nothing, unless a deadline is kept.
 void Console::on_provisional(const Provisional& guess) {
+  if (guess.by_deadline) {
+    on_say({Say::Level::kInfo,
+            std::string("deadline: unverified, ") +
+                (guess.whole ? "to the end" : "not to the end") + ": " +
+                Json(guess.text).dump(-1, ' ', false, Json::error_handler_t::replace)});
+  }
   if (!provisional_) return;
   const MutexLock lock(mu_);
   clear_progress();

@@ -5,6 +5,7 @@
 
 #include "common/cli/program.h"
 #include "edge_client/main/commands.h"
+#include "edge_client/main/options.h"
 #include "proto/grpc_log.h"
 
 namespace outrider {
@@ -135,6 +136,10 @@ int edge_main(int argc, char** argv, const EdgeParts& parts) {
     return chat_command(answer, conversation, interrupts);
   }();
   return program.finish(code);
+}
+
+int edge_main(int argc, char** argv) {
+  return edge_main(argc, argv, {});
 }
 
 }  // namespace outrider

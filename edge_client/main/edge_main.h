@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "edge_client/main/options.h"
-
 namespace outrider {
+
+struct EdgeParts;  // options.h
 
 // Returns the exit code. parts: outlive it.
 int edge_main(int argc, char** argv, const EdgeParts& parts);
+// outrider-edge itself.
+int edge_main(int argc, char** argv);
 
 }  // namespace outrider

@@ -3,5 +3,5 @@
 #include "edge_client/main/edge_main.h"
 
 int main(int argc, char** argv) {
-  return outrider::edge_main(argc, argv, {});
+  return outrider::edge_main(argc, argv);
 }

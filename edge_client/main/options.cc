@@ -7,6 +7,7 @@
 #include "common/base/address.h"
 #include "common/cli/choice.h"
 #include "common/cli/quantities.h"
+#include "common/model/devices/device_models.h"
 
 namespace outrider {
 namespace {
@@ -98,6 +99,10 @@ void add_model_flags(CLI::App& command, AnswerOptions& options, const EdgeParts&
           "Directory for learned link and acceptance statistics, with which the next answer "
           "begins: a folder, auto (the user's state), none")
       ->group(kDraftingGroup);
+  add_device_flags(command, o.loading, kDraftingGroup, kDraftingGroup);
+  command.add_option("--draft-device", o.draft_device, "Where the draft computes [as --device]")
+      ->check(CLI::IsMember(kDevices))
+      ->group(kDraftingGroup);
   command.add_option("--threads", o.loading.threads, "Compute threads; 0: one per core")
       ->check(CLI::Range(0, 1024))
       ->group(kModelGroup);
@@ -156,18 +161,26 @@ void add_level_flags(CLI::App& command, AnswerOptions& options) {
   CLI::Option* const flags[] = {
       command.add_option("--elastic", generation.elastic,
                          "Level table of --target, by outrider-train elastic table: the target has "
-                         "smaller levels of itself"),
-      command.add_option("--level", wish.level,
-                         "The level that answers, by its name; auto: the largest that keeps --slo "
-                         "[auto]"),
+                         "smaller levels of itself; a pack has its levels without"),
+      command.add_option(
+          "--level", wish.level,
+          "The level that answers, by its name, which is all that is read of a pack; 100,12:60: "
+          "level 100, and level 60 from token 12 on; auto: the largest that keeps --slo [auto]"),
+      command.add_option("--draft-level", generation.draft_level,
+                         "A level that drafts for larger ones, with keys and values of its own"),
       command
-          .add_option("--slo", options.slo,
-                      "What an answer may take, as time_ms=800 (all of it), ttft_ms=300 (to the "
-                      "first token) or tpot_ms=50 (each later one); several with commas [any time]")
+          .add_option(
+              "--slo", options.slo,
+              "What an answer may take, as time_ms=800 (all of it), ttft_ms=300 (to the "
+              "first token), tpot_ms=50 (each later one), or ttft_share=0.6, tpot_share=0.8 "
+              "(of the full model's times); several with commas [any time]")
           ->delimiter(',')
           ->default_str(""),
       command.add_flag("--slo-strict", wish.slo.strict,
-                       "Refuse what no level can keep, instead of answering as fast as can be")};
+                       "Refuse what no level can keep, instead of answering as fast as can be"),
+      command.add_flag("--slo-unverified", wish.slo.unverified,
+                       "By time_ms of --slo, give the answer as the draft expects it, and then the "
+                       "target's own, which confirms or corrects it; needs no --elastic")};
   for (CLI::Option* flag : flags) flag->group(kPruningGroup);
 }
 
@@ -175,13 +188,12 @@ void add_level_flags(CLI::App& command, AnswerOptions& options) {
 Status read_slo(const std::string& text, Slo& slo) {
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
-  std::optional<double>* const place = find_time(slo, key);
+  std::optional<double>* const place = find_objective(slo, key);
   double value = 0;
   if (place == nullptr || equals == std::string::npos ||
       !CLI::detail::lexical_cast(text.substr(equals + 1), value)) {
-    return invalid_argument("--slo " + printable(text) +
-                            ": must be ttft_ms, tpot_ms or time_ms, an equals sign and "
-                            "milliseconds, as time_ms=800");
+    return invalid_argument("--slo " + printable(text) + ": must be " + kSloNames +
+                            ", as time_ms=800");
   }
   *place = value;
   return {};
@@ -462,8 +474,9 @@ void add_pack_flags(CLI::App& command, PackOptions& options) {
   command.add_option("-o,--out", options.out, "The pack; replaced when the new one is whole")
       ->required();
   command.add_option("--predictor", options.predictor,
-                     "Directory of what prunes, by outrider-train predictor: carried along, and "
-                     "used where --prune is asked for");
+                     "Directory by outrider-train predictor, of what prunes with --prune");
+  command.add_flag("--elastic", options.elastic,
+                   "With the levels of the model's elastic.json, so that each can be read alone");
   command.add_option("--dtype", options.dtype, "What it is to compute in; auto: as stored")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
   command.add_option("--threads", options.threads, "Threads that convert; 0: one per core")

@@ -15,6 +15,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/ledger/ledger_entry.h"
+#include "common/sampling/slo.h"
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/metrics/decoding_stats.h"
 #include "edge_client/session/events.h"
@@ -75,29 +76,33 @@ struct StreamedRecord {
   }
 };
 
-// Which level of an elastic target answered (docs/elastic.md), and what was expected of it.
-struct LevelRecord {
-  std::string name;
-  double divergence = 0;  // from the full model, and the share of its likeliest tokens, as the
-  double agreement = 1;   // level table says
-  bool keeps_slo = true;  // expected to keep what the request asked for
-  double predicted_ttft_ms = 0;
-  double predicted_tpot_ms = 0;
-  std::optional<double> predicted_time_ms = {};  // nothing: no length was known
-  std::optional<double> ttft_ms = {};            // achieved
-  std::optional<double> time_ms = {};
+enum class UnverifiedOutcome : std::uint8_t {
+  kInTime,     // the whole answer was verified by the deadline: nothing unverified was given
+  kConfirmed,  // the target has said what was given
+  kCorrected,
+};
+
+template <>
+inline constexpr auto enum_names<UnverifiedOutcome> =
+    std::to_array<EnumName<UnverifiedOutcome>>({{UnverifiedOutcome::kInTime, "in_time"},
+                                                {UnverifiedOutcome::kConfirmed, "confirmed"},
+                                                {UnverifiedOutcome::kCorrected, "corrected"}});
+
+// What there was of an answer by its deadline (slo.unverified), and what became of it.
+struct UnverifiedRecord {
+  std::string text;                     // that was given: verified, and then the draft's
+  bool whole = false;                   // the draft had come to the answer's end
+  std::uint64_t verified_tokens = 0;    // that it begins with
+  std::optional<double> after_ms = {};  // since the request came; nothing: nothing was given
+  std::optional<UnverifiedOutcome> outcome = {};  // nothing: the answer was cut before its end
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& field) {
-    field("name", self.name);
-    field("divergence", self.divergence);
-    field("agreement", self.agreement);
-    field("keeps_slo", self.keeps_slo);
-    field("predicted_ttft_ms", self.predicted_ttft_ms);
-    field("predicted_tpot_ms", self.predicted_tpot_ms);
-    field("predicted_time_ms", self.predicted_time_ms);
-    field("ttft_ms", self.ttft_ms);
-    field("time_ms", self.time_ms);
+    field("text", self.text);
+    field("whole", self.whole);
+    field("verified_tokens", self.verified_tokens);
+    field("after_ms", self.after_ms);
+    field("outcome", self.outcome);
   }
 };
 
@@ -116,11 +121,12 @@ struct AnswerRecord {
   std::uint64_t draft_overruns = 0;  // steps that were slower than that pace
   Mode mode = Mode::kOnline;
   FailoverFigures failover;
-  std::optional<TrafficRecord> traffic;    // nothing for a resident target
-  std::optional<StreamedRecord> streamed;  // nothing: no pass was streamed
-  std::optional<double> joules;            // of this machine's processors meanwhile
-  std::optional<Bill> bill;                // nothing: there are no prices
-  std::optional<LevelRecord> level;        // nothing: the target has no levels
+  std::optional<TrafficRecord> traffic;        // nothing for a resident target
+  std::optional<StreamedRecord> streamed;      // nothing: no pass was streamed
+  std::optional<double> joules;                // of this machine's processors meanwhile
+  std::optional<Bill> bill;                    // nothing: there are no prices
+  std::optional<LevelRecord> level;            // nothing: the target has no levels
+  std::optional<UnverifiedRecord> unverified;  // nothing: not asked for
 
   // For common/base/json_record.h.
   template <typename Self, typename Visitor>
@@ -143,6 +149,7 @@ struct AnswerRecord {
     field("joules", self.joules);
     field("bill", self.bill);
     field("level", self.level);
+    field("unverified", self.unverified);
   }
 };
 

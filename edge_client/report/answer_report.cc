@@ -160,6 +160,14 @@ std::string cost_text(const Bill& bill) {
   return text + " (prices of " + bill.prices_of + ")";
 }
 
+std::string deadline_text(const UnverifiedRecord& given) {
+  if (!given.after_ms) return given.outcome ? "the whole answer, verified" : "";
+  return fmt::format("{} after {:.1f} ms, {} tokens of it verified: {}",
+                     given.whole ? "a whole answer" : "a part of the answer", *given.after_ms,
+                     given.verified_tokens,
+                     given.outcome ? name_of(*given.outcome) : "never confirmed");
+}
+
 std::string streamed_line(const StreamedRecord& streamed) {
   const auto percent = [&](Duration part) {
     return streamed.length > Duration{0} ? to_seconds(part) / to_seconds(streamed.length) * 100 : 0;
@@ -248,6 +256,7 @@ std::string stats_block(const AnswerReport& report) {
              fmt::format("{:.1f} s; {} failovers, {} failbacks", failover.offline_seconds,
                          failover.failovers, failover.failbacks));
   }
+  if (record.unverified) add_line(block, "by the deadline", deadline_text(*record.unverified));
   add_line(block, "speculation", record.speculation);
   return block;
 }

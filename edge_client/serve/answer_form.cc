@@ -40,6 +40,7 @@ AnswerEnd end_of(const AnswerReport& report, bool with_figures) {
                           .accepted_tokens = stats.num_accepted_tokens,
                           .rejected_tokens = stats.num_draft_tokens - stats.num_accepted_tokens}};
   if (report.record.level) end.level = write_json(*report.record.level);
+  if (report.record.unverified) end.unverified = write_json(*report.record.unverified);
   if (!with_figures) return end;
   Result<Json> figures = parse_json(stats_json(report), "the figures");
   if (figures.ok()) end.figures = *std::move(figures);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/serve/answer_queue.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,8 +17,17 @@ namespace {
 
 // How soon an answer that nobody waits for any more is ended.
 constexpr Duration kWatchPoll = std::chrono::milliseconds(50);
+TimePoint due(const AnswerRequest& request) {
+  return request.came_at.value_or(TimePoint()) + due_within(request.config.wish.slo);
+}
 
 }  // namespace
+
+std::size_t next_job(const std::deque<ServeJob>& waiting) {
+  const auto first =
+      std::ranges::min_element(waiting, {}, [](const ServeJob& job) { return due(job.request); });
+  return static_cast<std::size_t>(first - waiting.begin());
+}
 
 // Passes on what is committed while a stream is answered, and what becomes of the link.
 class AnswerQueue::Listener final : public AnswerListener {
@@ -35,6 +47,9 @@ class AnswerQueue::Listener final : public AnswerListener {
     const LogLevel level = say.level == Say::Level::kInfo ? LogLevel::kInfo : LogLevel::kWarning;
     log(level, say.line, {{"request_id", request_id_}});
     if (client_ != nullptr && say.level == Say::Level::kWarning) client_->comment(say.line);
+  }
+  void on_provisional(const Provisional& guess) override {
+    if (client_ != nullptr && guess.by_deadline) client_->show_unverified(guess.text, guess.whole);
   }
   void on_prefill(const PrefillProgress& /*progress*/) override {}
   void on_connect(const Connect& connect) override { link_.on_connect(connect); }
@@ -147,8 +162,9 @@ void AnswerQueue::run() {
       const MutexLock lock(mu_);
       while (!ending_ && waiting_.empty()) changed_.wait(mu_);
       if (ending_) return;
-      job = std::move(waiting_.front());
-      waiting_.pop_front();
+      const auto next = waiting_.begin() + static_cast<std::ptrdiff_t>(next_job(waiting_));
+      job = std::move(*next);
+      waiting_.erase(next);
       current_ = job->client;
       stop_current_ = std::stop_source();
       stopped_at_.reset();

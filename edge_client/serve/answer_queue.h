@@ -1,5 +1,6 @@
 // Answers requests one after the other, as one draft and one link can: those that come meanwhile
-// wait, and are bounded. A client that goes away gives up its place, or ends its answer.
+// wait, and are bounded. The one that is due first is answered next. A client that goes away gives
+// up its place, or ends its answer.
 //
 // Thread rule: submit() from any thread; the generator is used by the queue's own. Ownership: the
 // parts outlive it. The destructor cuts what is left.
@@ -37,6 +38,11 @@ struct QueueOptions {
   // before.
   Duration lost_limit = std::chrono::milliseconds(1500);
 };
+
+// Which of the jobs that wait is answered next: the one that is due first, by its slo or else a
+// minute after it came, so that none is passed by for longer; of equals the first. waiting: not
+// empty, each with its came_at.
+std::size_t next_job(const std::deque<ServeJob>& waiting);
 
 class AnswerQueue final {
  public:

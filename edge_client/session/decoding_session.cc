@@ -66,6 +66,9 @@ void DecodingSession::turn() {
   check_draft();
   using Purpose = Speculator::Purpose;
   for (const Purpose purpose : {Purpose::kNextPass, Purpose::kAhead}) {
+    if (purpose == Purpose::kAhead && draft_first_) {
+      if (std::optional<DraftStep> step = draft_first_()) add(RunDraftStep{*std::move(step)});
+    }
     if (!speculator_.wants(purpose)) continue;
     Speculator::Growth growth = speculator_.grow(purpose);
     if (std::optional<Grow> nodes = speculator_.select(purpose, growth, now_)) {

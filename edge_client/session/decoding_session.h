@@ -18,10 +18,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -74,9 +76,19 @@ class DecodingSession final : public AnswerSession {
   bool finished() const { return link_.phase() == Phase::kFinished; }
   // The answer is decided, or over: no other stream will follow.
   bool decided() const { return link_.phase() >= Phase::kLeaving; }
+  // Asked for a step of the drafter after each event of a linked stream, before anything is drafted
+  // ahead, and after the round that the verifier waits for. Empty: nobody is.
+  void draft_first(std::function<std::optional<DraftStep>()> step) {
+    draft_first_ = std::move(step);
+  }
   // Prompt and answer, as committed.
   std::span<const TokenId> text() const { return tree().text(); }
   const MirroredTree& tree() const { return drafter_.tree(); }
+  // Where the answer ends at the latest, and what ends it sooner: as far as is known.
+  Position end_position() const { return answer_.end_position(); }
+  const std::vector<TokenId>& stop_ids() const {
+    return ever_opened_ ? opened_.stop_ids : options_.stop_ids;
+  }
 
   const DecodingStats& stats() const { return figures_.stats(); }
   // The answer's ids: all that were emitted.
@@ -140,6 +152,7 @@ class DecodingSession final : public AnswerSession {
   Opened opened_;  // the last one: a new stream must come from the same target
   bool ever_opened_ = false;
   Ending ending_ = Ending::kFailed;  // while leaving
+  std::function<std::optional<DraftStep>()> draft_first_;
   // Of the event being handled.
   TimePoint now_{};
   const Verdict* verdict_ = nullptr;  // that it brought, checked, not yet committed

@@ -8,6 +8,7 @@
 // refers to outlives those who hold it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -66,6 +67,7 @@ enum class Route : std::uint8_t {
 struct Connect {
   std::uint32_t epoch = 0;
   Route route = Route::kOnline;
+  std::optional<std::size_t> level = {};  // of an elastic target; nothing: as before
 };
 
 // Send this on the stream of the last Connect.
@@ -119,6 +121,8 @@ inline constexpr auto enum_names<Ending> =
 // and disappears with the next Emit. Empty: there is none.
 struct Provisional {
   std::string text;
+  bool by_deadline = false;  // given once, to be used: with what is committed, the answer so far
+  bool whole = false;        // the draft came to the answer's end
 };
 
 // The target computes a long prompt: `done` of `total` positions.
@@ -170,6 +174,8 @@ struct VerifierRoutes {
   // Why the server may not be used any more; nothing while it may. An empty function: it always
   // may.
   std::function<std::optional<std::string>()> forbidden = {};
+  // Between two streams: from now on this level of the elastic target decides. Empty: it has none.
+  std::function<void(std::size_t level)> use_level = {};
 };
 
 }  // namespace outrider

@@ -1,19 +1,25 @@
 // Provisional text: how the text would continue if the draft's likeliest guesses were right. It is
-// shown to users who ask for it, and replaced where the target decides otherwise.
+// shown to users who ask for it, and replaced where the target decides otherwise; or it is given
+// once, by a deadline, to who needs an answer by then (docs/elastic.md).
 //
-// The decorator stands before a session, or before what already stands before it (failover), and
-// adds Provisional actions behind the others.
+// The decorators stand before a session, or before what already stands before it (failover), and
+// add Provisional actions behind the others.
 //
 // Thread rule: one thread, the session's. Ownership: what they refer to outlives them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/types.h"
 #include "common/conversation/answer_text.h"
+#include "common/drafting/drafter.h"
 #include "common/tree/mirrored_tree.h"
 #include "edge_client/session/decoding_session.h"
 #include "edge_client/session/events.h"
@@ -33,8 +39,6 @@ class ProvisionalText final {
   std::optional<Provisional> end();
 
  private:
-  std::vector<TokenId> likeliest(std::span<const TokenId> stop_ids) const;
-
   const MirroredTree& tree_;
   const AnswerText& text_;
   Position end_ = 0;             // of the committed text when `tokens_` was shown
@@ -60,6 +64,62 @@ class ProvisionalTextDecorator final : public AnswerSession {
   AnswerSession& inner_;
   const DecodingSession& session_;
   ProvisionalText provisional_;
+};
+
+// Gives the answer by a deadline: what is committed then, and how it goes on if the draft is right.
+// Until then the draft goes on towards the answer's end before it drafts ahead for other verdicts,
+// also where nothing is speculated. What it drafts so is part of the tree, as all that it drafts.
+class DeadlineDecorator final : public AnswerSession {
+ public:
+  // At most this many tokens beyond the committed text.
+  static constexpr Position kMaxTokens = 128;
+
+  // The whole answer at that time: shown, and then how it would continue.
+  struct Given {
+    std::string text;
+    bool whole = false;        // the draft came to the answer's end
+    std::size_t verified = 0;  // tokens of the answer that were committed
+    TimePoint at = {};
+  };
+
+  // drafter: the session's.
+  DeadlineDecorator(AnswerSession& inner, DecodingSession& session, Drafter& drafter,
+                    const AnswerText& text, TimePoint due)
+      : inner_(inner), session_(session), drafter_(drafter), text_(text), due_(due) {
+    session_.draft_first([this] { return next_step(); });
+  }
+  ~DeadlineDecorator() override { session_.draft_first({}); }
+
+  SessionActions start(TimePoint now) override { return decorate(inner_.start(now), now); }
+  SessionActions handle(const SessionEvent& event, TimePoint now) override {
+    return decorate(inner_.handle(event, now), now);
+  }
+  TimePoint next_tick() const override {
+    return is_over() ? inner_.next_tick() : std::min(inner_.next_tick(), due_);
+  }
+
+  // Nothing: the answer was whole by then.
+  const std::optional<Given>& given() const { return given_; }
+
+ private:
+  bool is_over() const { return given_ || session_.decided(); }
+  struct Expected {
+    AnswerText::Update text;
+    bool whole = false;  // it ends there
+  };
+  Expected expected() const;
+  std::optional<DraftStep> next_step();
+  SessionActions decorate(SessionActions actions, TimePoint now);
+  Position tokens_left() const { return session_.end_position() - session_.tree().end(); }
+  Position most_tokens() const { return std::min(tokens_left(), kMaxTokens); }
+
+  AnswerSession& inner_;
+  DecodingSession& session_;
+  Drafter& drafter_;
+  const AnswerText& text_;
+  const TimePoint due_;
+  std::string shown_;  // the answer's committed text
+  std::optional<Given> given_;
 };
 
 }  // namespace outrider

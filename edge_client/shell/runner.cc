@@ -91,6 +91,7 @@ void Runner::perform(SessionActions actions) {
 
 void Runner::on(const Connect& connect) {
   routes_.at(route_).stop();
+  if (connect.level) routes_.use_level(*connect.level);
   route_ = connect.route;
   listener_.on_connect(connect);
   routes_.at(route_).start(connect.epoch, [this](FromVerifier event) { post(std::move(event)); });

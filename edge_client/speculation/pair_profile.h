@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/exits/online_calibration.h"
+
 namespace outrider {
 
 // How long passes of one shape took recently (common/drafting/trees/tree_memory.h).
@@ -44,8 +46,9 @@ struct PairProfile {
   // ones. If it fails then, it is tried again after probe_after more tokens.
   std::uint64_t probe_in = 0;
   std::uint64_t probe_after = 0;
-  std::uint64_t answers = 0;        // that have contributed
-  std::vector<PassProfile> passes;  // of trees
+  std::uint64_t answers = 0;               // that have contributed
+  std::vector<PassProfile> passes;         // of trees
+  std::vector<ExitCorrection> exits = {};  // of the target
 
   friend bool operator==(const PairProfile&, const PairProfile&) = default;
 
@@ -61,6 +64,7 @@ struct PairProfile {
     field("probe_after", self.probe_after);
     field("answers", self.answers);
     field("passes", self.passes);
+    field("exits", self.exits);
   }
 };
 

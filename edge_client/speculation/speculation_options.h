@@ -22,12 +22,15 @@ struct SpeculationOptions {
   int fan_out = kFanOut;                 // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;  // fsd, mirror
   Optimize optimize = Optimize::kLatency;    // mirror
+  bool learn_exits = true;   // mirror, trees: verdicts correct what exits state; false: to compare
   double uplink_budget = 0;  // mirror: bytes/s for what may turn out unused; 0: as the link carries
 
   StrategyChoice chosen() const {
     const bool has_tree = tree.kind != TreeKind::kChain;
     return strategy.value_or(has_tree ? Strategy::kSd : Strategy::kMirror);
   }
+  // FSD's exits state scores, and their order is the paper's.
+  bool corrects_exits() const { return learn_exits && chosen() != Strategy::kFsd; }
   // Drafted tokens of a round; of mirror's the most.
   int draft_length() const { return gamma.value_or(default_draft_length(chosen(), optimize)); }
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/speculation/speculator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "edge_client/speculation/told_course.h"
@@ -22,6 +23,18 @@ VerdictReview review_of(const Verdict& verdict, std::size_t depth, const CacheLo
           .found = found,
           .exits_looked = exits_looked,
           .now = now};
+}
+
+// The verdict's tokens, if the exit is right.
+std::vector<TokenId> outcome_of(const MirroredTree& tree, const ExitAdvice& advice) {
+  std::vector<TokenId> tokens;
+  for (NodeIndex at = advice.leaf; at != kRoot; at = tree.node(at).parent) {
+    tokens.push_back(tree.node(at).token);
+  }
+  std::ranges::reverse(tokens);
+  tokens.insert(tokens.end(), advice.path.begin(), advice.path.end());
+  tokens.push_back(advice.token);
+  return tokens;
 }
 
 }  // namespace
@@ -50,6 +63,7 @@ Speculator::Committed Speculator::commit(const Verdict& verdict, const VerifiedR
   answer_tokens_ += verdict.tokens.size();
   const CacheLookup found = drafter_.look_up(verdict.tokens, strategy_->round().bounds());
   review_ = review_of(verdict, round.depth(), found, exits.value_or(false), now);
+  exits_.on_verdict(verdict.tokens);
   committed.sent_unused = drafter_.commit(verdict.tokens);
   if (drafter_.step_is_obsolete()) out.emplace_back(AbandonDraftStep{});
   allowance_.on_committed(verdict.tokens.size());
@@ -213,6 +227,7 @@ std::optional<Grow> Speculator::select_ahead(TimePoint now) {
 
 void Speculator::on_stream_opening(SpeculationActions& out) {
   passes_ = PassTracker();
+  exits_.on_pass_lost();
   uplink_.restart();
   stream_open_ = true;
   opened_ = false;
@@ -223,6 +238,7 @@ void Speculator::on_stream_opening(SpeculationActions& out) {
 void Speculator::on_opened(const Opened& opened, Duration took, Position end_position,
                            SpeculationActions& out) {
   opened_ = true;
+  exit_layers_ = opened.exits;
   bounds_.limits = opened.limits;
   bounds_.end_position = end_position;
   timings_.on_opened(took);
@@ -243,8 +259,12 @@ void Speculator::on_pass_started(const Started& started, TimePoint now) {
                     now);
 }
 
-bool Speculator::on_exit_report(const ExitAdvice& advice) {
+bool Speculator::on_exit_report(ExitAdvice advice) {
   if (!drafts() || strategy_->grow_ahead(timings_) == nullptr) return false;
+  if (options_.first.corrects_exits()) {
+    advice.probability = exits_.hear(exit_layers_.at(static_cast<std::size_t>(advice.exit)),
+                                     advice.probability, outcome_of(drafter_.tree(), advice));
+  }
   drafter_.advise(advice);
   return true;
 }
@@ -280,7 +300,8 @@ void Speculator::stop(const std::string& reason, TimePoint now, SpeculationActio
 // --- two verifiers ------------------------------------------------------------------------------
 
 void OtherVerifier::exchange(std::unique_ptr<SpeculationStrategy>& strategy, Timings& timings,
-                             const SpeculatorOptions& options, bool drafts) {
+                             OnlineCalibration& exits, const SpeculatorOptions& options,
+                             bool drafts) {
   if (strategy_ == nullptr || !drafts) {
     SpeculationOptions wanted = options.other.value_or(options.first);
     if (!drafts) wanted.strategy = Strategy::kAr;
@@ -289,13 +310,14 @@ void OtherVerifier::exchange(std::unique_ptr<SpeculationStrategy>& strategy, Tim
   }
   std::swap(strategy_, strategy);
   std::swap(timings_, timings);
+  std::swap(exits_, exits);
   timings.draft_step = timings_.draft_step;  // the draft is the same
 }
 
 void Speculator::on_other_verifier(TimePoint now) {
   stream_open_ = false;
   const bool before = strategy_->speculates();
-  other_.exchange(strategy_, timings_, options_, drafts());
+  other_.exchange(strategy_, timings_, exits_, options_, drafts());
   uses_first_ = !uses_first_;
   policy_ = strategy_->pass_policy();
   if (drafts() && strategy_->speculates() != before) {
@@ -315,6 +337,7 @@ void Speculator::warm_start(const std::string& fingerprint) {
   if (began_with_.step_ms > 0 && !timings_.draft_step.known()) {
     timings_.draft_step.add(1, from_ms(began_with_.step_ms));
   }
+  exits_.restore(began_with_.exits);
   strategy_->warm_start(began_with_);
   if (strategy_->speculates()) return;
   begins_without_ = "it did not pay when the last answer ended";
@@ -330,6 +353,7 @@ std::optional<PairProfile> Speculator::profile() const {
   ++profile.answers;
   if (timings.draft_step.known()) profile.step_ms = to_ms(timings.draft_step.of(1));
   profile.rtt_ms = to_ms(timings.round_trip());
+  profile.exits = (uses_first_ ? exits_ : other_.exits()).corrections();
   return profile;
 }
 

@@ -20,11 +20,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/drafting/drafter.h"
+#include "common/exits/online_calibration.h"
 #include "common/protocol/messages.h"
 #include "edge_client/metrics/session_observer.h"
 #include "edge_client/speculation/pair_profile.h"
@@ -81,21 +83,23 @@ struct RoundBounds {
   }
 };
 
-// The one of two verifiers that the answer does not use at the moment: its strategy and its times.
-// A server and this device differ in both.
+// The one of two verifiers that the answer does not use at the moment: its strategy, its times and
+// what its exits are worth. A server and this device differ in all three.
 class OtherVerifier final {
  public:
   // The answer goes on with this one; what belongs to the one in use is kept here instead. drafts:
   // false if the draft cannot go on.
   void exchange(std::unique_ptr<SpeculationStrategy>& strategy, Timings& timings,
-                const SpeculatorOptions& options, bool drafts);
+                OnlineCalibration& exits, const SpeculatorOptions& options, bool drafts);
 
   const SpeculationStrategy& strategy() const { return *strategy_; }
   const Timings& timings() const { return timings_; }
+  const OnlineCalibration& exits() const { return exits_; }
 
  private:
   std::unique_ptr<SpeculationStrategy> strategy_;  // null: this verifier was never used
   Timings timings_;
+  OnlineCalibration exits_;
 };
 
 class Speculator final {
@@ -130,7 +134,7 @@ class Speculator final {
                  SpeculationActions& out);
   void on_pass_started(const Started& started, TimePoint now);
   // False if nothing is drafted ahead; then the advice is not taken.
-  bool on_exit_report(const ExitAdvice& advice);
+  bool on_exit_report(ExitAdvice advice);
   void on_draft_step(const Result<DraftStepDone>& result, TimePoint now, SpeculationActions& out);
 
   struct Committed {
@@ -184,6 +188,7 @@ class Speculator final {
   const ObserverList& observers_;
   std::unique_ptr<SpeculationStrategy> strategy_;
   Timings timings_;
+  OnlineCalibration exits_;
   OtherVerifier other_;
   // Of the target that opened first.
   std::string profiled_target_;
@@ -202,9 +207,10 @@ class Speculator final {
 
   // Of the current stream.
   PassTracker passes_;
-  bool stream_open_ = false;  // Open was sent
-  bool opened_ = false;       // Opened has arrived
-  VerdictReview review_;      // of the last verdict
+  bool stream_open_ = false;               // Open was sent
+  bool opened_ = false;                    // Opened has arrived
+  std::vector<std::int32_t> exit_layers_;  // as Opened says
+  VerdictReview review_;                   // of the last verdict
 };
 
 }  // namespace outrider

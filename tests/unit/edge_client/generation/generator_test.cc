@@ -34,10 +34,14 @@ class Listener final : public AnswerListener {
     if (after_emit) after_emit();
   }
   void on_say(const Say&) override {}
+  void on_provisional(const Provisional& guess) override {
+    if (on_guess) on_guess(guess);
+  }
   void on_prefill(const PrefillProgress&) override {}
 
   std::string text;
   std::function<void()> after_emit;
+  std::function<void(const Provisional&)> on_guess;
 };
 
 class GeneratorTest : public testing::Test {
@@ -195,6 +199,59 @@ TEST_F(GeneratorTest, AStopEndsTheAnswerThatItWasAskedOfAndNoOther) {
   EXPECT_EQ(stopped.finish.ending, Ending::kCancelled);
   EXPECT_LT(stopped.record.ids.size(), 100u);
   EXPECT_EQ(generator.answer(request({1, 2, 3}, 20), {})->finish.ending, Ending::kLength);
+}
+
+// The target computes nothing before the deadline: all that is there by then is the draft's.
+TEST_F(GeneratorTest, WhatIsUnverifiedByTheDeadlineIsConfirmedOrCorrectedByTheTarget) {
+  const Ids prompt{1, 2, 3};
+  for (const float strays : {0.0f, 30.0f}) {
+    const auto draft = *LocalDraft::create(std::make_unique<ToyDraft>(target_, strays), {}, clock_);
+    GeneratorParts own = parts();
+    own.draft = draft.get();
+    Generator generator(own, listener_);
+    std::string guessed;
+    listener_.on_guess = [&](const Provisional& guess) {
+      EXPECT_TRUE(guess.by_deadline);
+      guessed += guess.text;
+      target_.hold_passes(false);
+    };
+    for (const Strategy strategy : {Strategy::kAr, Strategy::kMirror}) {
+      guessed.clear();
+      AnswerRequest one = request(prompt, 20);
+      one.config.speculation.strategy = strategy;
+      one.config.wish.slo = {.time_ms = 300, .unverified = true};
+      target_.hold_passes(true);
+      const Result<AnswerReport> report = generator.answer(std::move(one), {});
+      ASSERT_TRUE(report.ok()) << report.status().to_string();
+      EXPECT_EQ(report->record.ids, expected(prompt, 20)) << "the text is the target's";
+      const UnverifiedRecord& given = report->record.unverified.value();
+      EXPECT_EQ(given.verified_tokens, 0u);
+      EXPECT_EQ(given.text, guessed);
+      EXPECT_FALSE(guessed.empty());
+      EXPECT_GE(given.after_ms.value_or(0), 290);
+      const bool starts_so = report->record.text.starts_with(guessed);
+      EXPECT_EQ(given.outcome,
+                starts_so ? UnverifiedOutcome::kConfirmed : UnverifiedOutcome::kCorrected);
+      EXPECT_EQ(starts_so, strays == 0) << "a draft of the target's own is right";
+    }
+  }
+}
+
+TEST_F(GeneratorTest, AnAnswerInTimeHasNothingUnverifiedAndACutOneIsNeitherRightNorWrong) {
+  Generator generator(parts(), listener_);
+  AnswerRequest one = request({1, 2, 3}, 20);
+  one.config.wish.slo = {.time_ms = 1e8, .unverified = true};
+  const AnswerReport whole = *generator.answer(AnswerRequest(one), {});
+  EXPECT_EQ(whole.record.unverified.value().outcome, UnverifiedOutcome::kInTime);
+  EXPECT_EQ(whole.record.unverified->after_ms, std::nullopt);
+  stop_.request_stop();
+  const AnswerReport cut = *generator.answer(AnswerRequest(one), stop_.get_token());
+  EXPECT_EQ(cut.record.unverified.value().outcome, std::nullopt);
+  GeneratorParts alone = parts();
+  alone.draft = nullptr;
+  Generator plain(alone, listener_);
+  EXPECT_THAT(plain.answer(std::move(one), {}).status().message(),
+              HasSubstr("nothing drafts here"));
 }
 
 TEST_F(GeneratorTest, StopStringsEndTheText) {

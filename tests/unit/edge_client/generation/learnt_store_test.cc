@@ -21,7 +21,8 @@ PairProfile learnt(double step_ms) {
           .probe_in = 40,
           .probe_after = 128,
           .answers = 3,
-          .passes = {{1, 1, 990.5, 12}, {9, 4, 1000.25, 3}}};
+          .passes = {{1, 1, 990.5, 12}, {9, 4, 1000.25, 3}},
+          .exits = {{4, -1.25, 0.5}, {6, 0.75, 1.5}}};
 }
 
 class LearntStoreTest : public testing::Test {
@@ -80,41 +81,49 @@ TEST_F(LearntStoreTest, ItStaysSmallAndTheOldestGoFirst) {
   EXPECT_LT(std::filesystem::file_size(directory_ + "/learnt.json"), 64u << 10);
 }
 
-// A file with one entry of kEdge, of these depths and passes.
+// A file with one entry of kEdge, of these depths, passes and exits.
 std::string file_with(const std::string& version, const std::string& depths,
-                      const std::string& passes) {
+                      const std::string& passes,
+                      const std::string& exits = "{\"layer\":4,\"offset\":-1,\"slope\":0.5}") {
   return "{\"version\":" + version +
          ",\"pairs\":[{\"target\":\"t\",\"draft\":\"draft-a\",\"device\":\"a small device\","
          "\"learnt\":{" +
          depths +
          ",\"step_ms\":1,\"rtt_ms\":1,\"speculates\":true,\"probe_in\":0,\"probe_after\":1,"
          "\"answers\":1,\"passes\":[" +
-         passes + "]}}]}";
+         passes + "],\"exits\":[" + exits + "]}}]}";
 }
 
 TEST_F(LearntStoreTest, AFileThatMakesNoSenseCountsAsNoneAndThatIsTold) {
   const std::string depths = "\"tried\":[1],\"stood\":[1]";
   const std::string pass = "{\"rows\":2,\"leaves\":1,\"ms\":5,\"weight\":1}";
-  write_file(file_with("2", depths, pass));
+  write_file(file_with("3", depths, pass));
   ASSERT_EQ(store_.read(kEdge).pairs.size(), 1u) << store_.read(kEdge).ignored;
   const std::pair<std::string, const char*> files[] = {
       {"", "learnt.json"},
       {"{", "learnt.json"},
       {"[]", "version none"},
-      {"{\"version\":2}", "pairs"},
-      {file_with("1", depths, pass), "version 1"},
+      {"{\"version\":3}", "pairs"},
+      {file_with("2", depths, pass), "version 2"},
       {file_with("7", depths, pass), "version 7"},
-      {file_with("2", "\"tried\":[1],\"stood\":[2]", pass),
+      {file_with("3", "\"tried\":[1],\"stood\":[2]", pass),
        "learnt.json make no sense: stood[0] is 2, must be from 0 to 1. Remedy"},
-      {file_with("2", "\"tried\":[1,2],\"stood\":[1]", pass), "the size of stood is 1"},
-      {file_with("2", "\"tried\":[-1],\"stood\":[1]", pass), "tried[0] is -1"},
-      {file_with("2", depths, "{\"rows\":0,\"leaves\":1,\"ms\":5,\"weight\":1}"),
+      {file_with("3", "\"tried\":[1,2],\"stood\":[1]", pass), "the size of stood is 1"},
+      {file_with("3", "\"tried\":[-1],\"stood\":[1]", pass), "tried[0] is -1"},
+      {file_with("3", depths, "{\"rows\":0,\"leaves\":1,\"ms\":5,\"weight\":1}"),
        "passes[0].rows is 0"},
-      {file_with("2", depths, "{\"rows\":2,\"leaves\":3,\"ms\":5,\"weight\":1}"),
+      {file_with("3", depths, "{\"rows\":2,\"leaves\":3,\"ms\":5,\"weight\":1}"),
        "passes[0].leaves is 3"},
-      {file_with("2", depths, "{\"rows\":2,\"leaves\":1,\"ms\":-5,\"weight\":1}"),
+      {file_with("3", depths, "{\"rows\":2,\"leaves\":1,\"ms\":-5,\"weight\":1}"),
        "passes[0].ms is -5"},
-      {file_with("2", depths, "{\"rows\":2,\"leaves\":1,\"ms\":5}"), "weight"},
+      {file_with("3", depths, "{\"rows\":2,\"leaves\":1,\"ms\":5}"), "weight"},
+      {file_with("3", depths, pass, "{\"layer\":-1,\"offset\":0,\"slope\":1}"),
+       "exits[0].layer is -1"},
+      {file_with("3", depths, pass, "{\"layer\":4,\"offset\":9,\"slope\":1}"),
+       "exits[0].offset is 9, must be from -8 to 8"},
+      {file_with("3", depths, pass, "{\"layer\":4,\"offset\":0,\"slope\":-1}"),
+       "exits[0].slope is -1"},
+      {file_with("3", depths, pass, "{\"layer\":4,\"offset\":0}"), "slope"},
   };
   for (const auto& [text, why] : files) {
     write_file(text);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "common/base/json.h"
 #include "common/conversation/streamed_text.h"
 
@@ -62,6 +64,19 @@ TEST(StreamedText, GivesOutWhatItHeldBackWhenTheAnswerEnds) {
   EXPECT_EQ(text.push('c').text, "");
   EXPECT_EQ(text.finish(), "c");
   EXPECT_EQ(text.stop_string(), "");
+}
+
+TEST(StreamedText, APreviewIsWhatWouldComeAndChangesNothing) {
+  const Tokenizer tokenizer = bytes();
+  StreamedText text(tokenizer, *StopStrings::create({"cde"}));
+  text.push('a');
+  EXPECT_EQ(text.preview(std::vector<TokenId>{'b', 'c'}, false).text, "b");
+  EXPECT_EQ(text.preview(std::vector<TokenId>{'b', 'c'}, true).text, "bc");
+  const AnswerText::Update stopped =
+      text.preview(std::vector<TokenId>{'b', 'c', 'd', 'e', 'f'}, true);
+  EXPECT_EQ(stopped.text, "b");
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(text.text(), "a");
 }
 
 TEST(StreamedText, ATokenWithoutTextIsShownAsOne) {

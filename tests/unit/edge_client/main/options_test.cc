@@ -63,7 +63,8 @@ TEST(AnswerFlags, ChooseALevelOfAnElasticTarget) {
 
 TEST(AnswerFlags, LevelsAreRefusedWhereThereAreNone) {
   EXPECT_THAT(problem("--target t --level 60").message(), HasSubstr("--level chooses a level"));
-  EXPECT_THAT(problem("--target t --slo time_ms=8").message(), HasSubstr("there is no --elastic"));
+  EXPECT_THAT(problem("--target t --slo time_ms=8").message(),
+              HasSubstr("--slo chooses a level of an elastic target, and there is none"));
   EXPECT_THAT(problem("--target t --server h:1 --insecure --elastic e.json").message(),
               HasSubstr("without --server"));
   EXPECT_THAT(problem("--target t --elastic e.json --prune 0.1").message(), HasSubstr("--prune"));
@@ -73,6 +74,31 @@ TEST(AnswerFlags, LevelsAreRefusedWhereThereAreNone) {
   }
   EXPECT_THAT(problem("--target t --elastic e.json --slo time_ms=0").message(),
               HasSubstr("slo.time_ms is 0"));
+}
+
+TEST(AnswerFlags, ALevelDraftsInPlaceOfAModel) {
+  const std::string elastic = "--target t --elastic e.json --draft-level 60 ";
+  const auto config = generation_config(parse(elastic));
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_TRUE(drafts_by_model(*config));
+  EXPECT_FALSE(drafts_by_lookup(*config));
+  EXPECT_TRUE(drafts_by_lookup(*generation_config(parse(elastic + "--draft-source both"))));
+  EXPECT_THAT(problem("--target t --draft-level 60").message(),
+              HasSubstr("a level of an elastic target, and there is none"));
+  EXPECT_THAT(problem(elastic + "--model d").message(), HasSubstr("--model names d"));
+  EXPECT_THAT(problem(elastic + "--draft-source lookup").message(),
+              HasSubstr("--draft-source is lookup"));
+}
+
+TEST(AnswerFlags, AnUnverifiedAnswerNeedsADeadlineAndADraftAndNoLevels) {
+  const auto config = generation_config(parse("--target t --slo time_ms=800 --slo-unverified"));
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_TRUE(config->answer.wish.slo.unverified);
+  EXPECT_THAT(problem("--target t --slo-unverified").message(), HasSubstr("time_ms"));
+  EXPECT_THAT(problem("--target t --slo time_ms=8 --slo-unverified --slo-strict").message(),
+              HasSubstr("slo.strict"));
+  EXPECT_THAT(problem("--target t --slo time_ms=8 --slo-unverified --draft-source none").message(),
+              HasSubstr("nothing drafts here"));
 }
 
 TEST(PromptFlags, TakeOnePromptAndKnowAnEmptyOneFromNone) {

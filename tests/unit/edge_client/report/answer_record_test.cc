@@ -26,6 +26,10 @@ AnswerRecord full_record() {
   record.stats.accepted_per_branch = {{3, 1}, {2}};
   record.traffic = TrafficRecord{.bytes = {.payload_up = 40, .framed_down = 9}, .per_token_up = 2};
   record.streamed = StreamedRecord{.passes = 3, .bytes_read = 1 << 20, .reading = from_ms(7)};
+  record.unverified = UnverifiedRecord{.text = "hé",
+                                       .verified_tokens = 1,
+                                       .after_ms = 79.5,
+                                       .outcome = UnverifiedOutcome::kConfirmed};
   record.joules = 2.5;
   record.bill =
       Bill{.api = 0.001, .device = {}, .link = 0.0002, .power = {}, .prices_of = "2026-01-31"};
@@ -50,6 +54,7 @@ TEST(AnswerRecordTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(read->stats.first_verdict.compute, from_ms(3.5));
   EXPECT_EQ(read->stats.accepted_per_branch, (CountsByBranch{{3, 1}, {2}}));
   EXPECT_EQ(read->traffic->bytes.framed_down, 9u);
+  EXPECT_EQ(read->unverified->outcome, UnverifiedOutcome::kConfirmed);
   EXPECT_EQ(read->bill->link, 0.0002);
   EXPECT_EQ(read->bill->device, std::nullopt);
   EXPECT_EQ(read->stats.predraft.exit_layers, (std::vector<std::int32_t>{3, 8}));

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "edge_client/generation/edge_setup.h"
+#include "edge_client/serve/answer_queue.h"
 #include "edge_client/serve/edge_server.h"
 #include "tests/support/paths.h"
 #include "tests/unit/common/http/http_client.h"
@@ -24,9 +27,10 @@ class EdgeLevelsTest : public testing::Test {
  protected:
   void SetUp() override {
     GenerationConfig config;
-    config.draft_source = DraftSource::kNone;
     config.target = source_dir() + "/models/demo-target";
     config.elastic = config.target + "/elastic.json";
+    config.draft_level = "60";
+    config.state_dir = "none";
     config.loading.threads = 1;
     ASSERT_TRUE(validate(config).ok()) << validate(config).to_string();
     auto setup = EdgeSetup::load(config);
@@ -137,6 +141,57 @@ TEST_F(EdgeLevelsTest, AClientThatLeavesMakesWayForAnotherLevel) {
     }
     EXPECT_EQ(text_of("demo@60"), expected);
   }
+}
+
+// Due at once, so nothing is verified by then, and perhaps nothing drafted.
+TEST_F(EdgeLevelsTest, WhatIsUnverifiedByADeadlineComesBeforeTheTextThatConfirmsIt) {
+  json asked = question("demo");
+  asked["slo"] = {{"time_ms", 1}, {"unverified", "allow"}};
+  EXPECT_THAT(post(asked), AllOf(HasSubstr("400"), HasSubstr("slo.unverified")));
+  asked["stream"] = true;
+  const std::string events = post(asked);
+  std::string text, outcome;
+  int given = 0;
+  for (std::size_t at = 0; (at = events.find("data: {", at)) != std::string::npos; ++at) {
+    const json event =
+        json::parse(events.substr(at + 6, events.find("\n\n", at) - at - 6), nullptr, false);
+    ASSERT_FALSE(event.is_discarded());
+    text += event["choices"][0]["delta"].value("content", "");
+    if (!event.contains("unverified")) continue;
+    const json& unverified = event["unverified"];
+    if (unverified.contains("continuation")) {
+      ++given;
+      EXPECT_EQ(text, "") << "it comes first";
+    } else {
+      outcome = unverified["outcome"].get<std::string>();
+      EXPECT_EQ(event["level"]["name"], "100");
+    }
+  }
+  EXPECT_EQ(given, 1);
+  EXPECT_THAT(outcome, testing::AnyOf("confirmed", "corrected"));
+  EXPECT_EQ(text, text_of("demo"));
+}
+
+TEST(NextJobTest, TheOneThatIsDueFirstIsAnsweredNext) {
+  std::deque<ServeJob> waiting;
+  const auto add = [&waiting](int came_s, const Slo& slo) {
+    ServeJob& job = waiting.emplace_back();
+    job.request.came_at = TimePoint() + std::chrono::seconds(came_s);
+    job.request.config.wish.slo = slo;
+  };
+  add(0, {});
+  add(0, {});
+  EXPECT_EQ(next_job(waiting), 0u) << "the first that came";
+  add(3, {.time_ms = 9000});
+  EXPECT_EQ(next_job(waiting), 2u);
+  add(4, {.ttft_ms = 500, .time_ms = 20000});
+  EXPECT_EQ(next_job(waiting), 3u);
+  add(1, {.time_ms = 1e9});
+  EXPECT_EQ(next_job(waiting), 3u);
+  waiting.erase(waiting.begin() + 2, waiting.begin() + 4);
+  EXPECT_EQ(next_job(waiting), 0u) << "any time is at most a minute";
+  add(61, {.time_ms = 1});
+  EXPECT_EQ(next_job(waiting), 0u) << "nobody is passed by for longer";
 }
 
 }  // namespace

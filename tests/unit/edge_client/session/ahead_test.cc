@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "edge_client/metrics/timeline_recorder.h"
 #include "edge_client/session/decoding_session.h"
 #include "tests/unit/edge_client/session/session_harness.h"
 
@@ -16,8 +15,10 @@ using Ids = std::vector<TokenId>;
 
 class Ahead {
  public:
-  explicit Ahead(Strategy strategy, Optimize optimize = Optimize::kCost) : edge(strategy) {
+  explicit Ahead(Strategy strategy, Optimize optimize = Optimize::kCost, PairProfiles known = {})
+      : edge(strategy) {
     edge.options.speculation.first.optimize = optimize;
+    edge.options.speculation.profiles = std::move(known);
     edge.start();
     Opened opened = SessionHarness::target();
     opened.exits = {2, 4, 6};
@@ -352,6 +353,61 @@ TEST(Mirror, WhatAnAnswerLearntIsOfTheTargetItBeganWith) {
   EXPECT_TRUE(edge.session->speculation().profile().has_value());
 }
 
+// An exit states 0.9 in outcomes that never come. Returns what is believed of the last one.
+float believed_at_last(Ahead& edge, int passes) {
+  float believed = 0;
+  for (int pass = 0; pass < passes; ++pass) {
+    edge.starts();
+    const TokenId named = edge.surprise();
+    edge.report(0, named, 230);
+    const MirroredTree& tree = edge.edge.tree();
+    believed = tree.node(tree.child(kRoot, named)).confidence;
+    edge.verdict({(named + 1) % 12});
+  }
+  return believed;
+}
+
+TEST(Mirror, BelievesExitsAsFarAsTheyWereRightInThisAnswerAndInEarlierOnes) {
+  const float stated = 230 / 255.0f;
+  Ahead first(Strategy::kMirror);
+  EXPECT_NEAR(believed_at_last(first, 1), stated, 0.001);
+  EXPECT_LT(believed_at_last(first, 12), 0.3f);
+  PairProfile learnt = first.edge.session->speculation().profile().value();
+  ASSERT_THAT(learnt.exits, SizeIs(1));
+  EXPECT_EQ(learnt.exits[0].layer, 4) << "the second of the target's exits";
+  Ahead next(Strategy::kMirror, Optimize::kCost, {{"f", learnt}});
+  EXPECT_LT(believed_at_last(next, 1), 0.3f);
+  learnt.exits[0].layer = 3;
+  Ahead another(Strategy::kMirror, Optimize::kCost, {{"f", learnt}});
+  EXPECT_NEAR(believed_at_last(another, 1), stated, 0.001) << "nothing is known of this exit";
+}
+
+// FSD's exits state a score; the order that it gives is the paper's.
+TEST(Fsd, TakesExitsAtTheirWord) {
+  Ahead fsd(Strategy::kFsd);
+  EXPECT_NEAR(believed_at_last(fsd, 12), 230 / 255.0f, 0.001);
+}
+
+// The pass was lost with its stream, so its verdict judges nobody.
+TEST(Mirror, AVerdictOfAnotherStreamSaysNothingOfExits) {
+  Ahead mirror(Strategy::kMirror);
+  mirror.starts();
+  const TokenId named = mirror.surprise();
+  mirror.report(0, named, 230);
+  mirror.edge.stream_ends(unavailable("gone"));
+  mirror.edge.tick_when_due();
+  Opened opened = SessionHarness::target();
+  opened.exits = {2, 4, 6};
+  mirror.edge.opened(opened);
+  for (int pass = 0; pass < 2; ++pass) {
+    mirror.starts();
+    mirror.verdict({(named + 1) % 12});
+  }
+  const PairProfile learnt = mirror.edge.session->speculation().profile().value();
+  ASSERT_THAT(learnt.exits, SizeIs(1));
+  EXPECT_EQ(learnt.exits[0].offset, 0);
+}
+
 TEST(Mirror, AsksForNoExitsThatForeseeNothing) {
   Ahead mirror(Strategy::kMirror, Optimize::kLatency);
   bool exits = false;  // as the verifier has it
@@ -375,73 +431,6 @@ TEST(Mirror, AsksForNoExitsThatForeseeNothing) {
     reasons += change.reason + "\n";
   }
   EXPECT_THAT(reasons, HasSubstr("the exits cost 5.0 ms a pass and could win"));
-}
-
-class TraceTest : public testing::Test {
- protected:
-  TraceTest() {
-    edge_.options.observer = &recorder_;
-    edge_.options.speculation.first.optimize = Optimize::kCost;
-  }
-
-  SessionHarness edge_{Strategy::kMirror};
-  Timeline timeline_;
-  TimelineRecorder recorder_{timeline_};
-};
-
-TEST_F(TraceTest, TellsOfBothSides) {
-  edge_.start();
-  edge_.opened();
-  edge_.from_verifier(Started{.pass = 0, .position = 3, .last_id = 3});
-  edge_.from_verifier(Verdict{.pass = 0, .position = 3, .tokens = {11}, .rows = 4});
-  const std::string trace = timeline_.chrome_trace();
-  EXPECT_THAT(trace, HasSubstr("catch up"));
-  EXPECT_THAT(trace, HasSubstr("Grow of 3 nodes"));
-  EXPECT_THAT(trace, HasSubstr("pass 0 started"));
-  EXPECT_THAT(trace, HasSubstr("pass 0, 4 rows"));
-}
-
-// The trace has one mark for each verdict that is counted, with the counter's name.
-TEST_F(TraceTest, CallsAHitWhatTheCountersCallIt) {
-  edge_.hold_draft_steps = true;
-  edge_.start();
-  edge_.opened();
-  while (edge_.held_step() && edge_.sent<Grow>().empty()) edge_.run_held_step();
-  const NodeId last_id = edge_.tree().ids().last_id();
-  edge_.from_verifier(Started{.pass = 0, .position = 3, .last_id = last_id});
-  // A runner-up comes of which nothing was drafted: it was named, but that is no hit.
-  TokenId token = 0;
-  for (const NodeIndex child : edge_.tree().children(kRoot)) {
-    const TreeNode& node = edge_.tree().node(child);
-    if (node.id == 0 && node.token != 12) token = node.token;  // 12 ends the text
-  }
-  edge_.from_verifier(Verdict{.pass = 0, .position = 3, .tokens = {token}, .rows = 4});
-  const PredraftStats& stats = edge_.session->stats().predraft;
-  ASSERT_EQ(stats.verdicts, 1u);
-  EXPECT_EQ(stats.hits, 0u);
-  const std::string trace = timeline_.chrome_trace();
-  EXPECT_THAT(trace, testing::Not(HasSubstr("hit: 0 tokens")));
-  EXPECT_THAT(trace, HasSubstr(stats.late_hits == 1 ? "\"late hit: " : "\"miss\""));
-}
-
-TEST_F(TraceTest, ShowsWhatTheAnswerWaitsFor) {
-  edge_.start();
-  edge_.opened();
-  edge_.clock.advance(from_ms(70));
-  edge_.pass({1});
-  edge_.from_verifier(Started{.pass = 1, .position = 4, .last_id = 0});
-  edge_.clock.advance(from_ms(50));
-  edge_.from_verifier(Verdict{.pass = 1,
-                              .position = 4,
-                              .tokens = {2},
-                              .rows = 1,
-                              .timings = {.queued = from_ms(5), .computed = from_ms(40)}});
-  const std::string trace = timeline_.chrome_trace();
-  EXPECT_THAT(trace, HasSubstr("the answer waits for"));
-  EXPECT_THAT(trace, HasSubstr("\"the first verdict\""));
-  EXPECT_THAT(trace, HasSubstr("\"the target\""));
-  EXPECT_THAT(trace, HasSubstr("\"dur\":40000.0"));
-  EXPECT_THAT(trace, HasSubstr("\"other sessions\""));
 }
 
 }  // namespace

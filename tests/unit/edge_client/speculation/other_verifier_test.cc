@@ -8,11 +8,14 @@ namespace {
 
 class OtherVerifierTest : public testing::Test {
  protected:
-  void exchange(bool drafts = true) { other_.exchange(strategy_, timings_, options_, drafts); }
+  void exchange(bool drafts = true) {
+    other_.exchange(strategy_, timings_, exits_, options_, drafts);
+  }
 
   SpeculatorOptions options_{.first = {.strategy = Strategy::kSd}};
   std::unique_ptr<SpeculationStrategy> strategy_ = make_strategy(options_.first);
   Timings timings_;
+  OnlineCalibration exits_;
   OtherVerifier other_;
 };
 
@@ -31,6 +34,16 @@ TEST_F(OtherVerifierTest, TimesOfOneVerifierAreNotThoseOfTheOther) {
   EXPECT_EQ(strategy_.get(), server);
   exchange();
   EXPECT_EQ(timings_.pass_of(1, false), from_ms(900));
+}
+
+TEST_F(OtherVerifierTest, ExitsOfOneAreNotThoseOfTheOther) {
+  exits_.hear(4, 0.9, {1});
+  exits_.on_verdict(std::vector<TokenId>{2});
+  const std::vector<ExitCorrection> learnt = exits_.corrections();
+  exchange();
+  EXPECT_TRUE(exits_.corrections().empty());
+  exchange();
+  EXPECT_EQ(exits_.corrections(), learnt);
 }
 
 TEST_F(OtherVerifierTest, TheDraftIsTheSameForBoth) {

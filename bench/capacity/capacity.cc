@@ -36,14 +36,17 @@ BatchKind kind_of(CapacityContender contender) {
 }
 
 DraftHabit habit_of(CapacityContender contender, int gamma) {
-  if (gamma == 0 || is_colocated(contender)) return DraftHabit::kNone;
+  const bool drafts = !is_colocated(contender) && contender != CapacityContender::kServerDrafting;
+  if (gamma == 0 || !drafts) return DraftHabit::kNone;
   if (is_ours(contender)) return DraftHabit::kSendsAhead;
   return contender == CapacityContender::kDipSd ? DraftHabit::kWaits : DraftHabit::kDraftsAhead;
 }
 
 std::vector<CapacityTuning> tunings_of(CapacityContender contender, const CapacityPace& pace) {
   std::vector<int> gammas(kGammas.begin(), kGammas.end());
-  if (contender == CapacityContender::kPlain) gammas = {0};
+  if (contender == CapacityContender::kPlain || contender == CapacityContender::kServerDrafting) {
+    gammas = {0};
+  }
   if (contender == CapacityContender::kOurs) gammas.insert(gammas.begin(), 0);
   std::vector<CapacityTuning> tunings;
   for (const PaceCurve::Point& point : pace.pass.points()) {
@@ -106,9 +109,11 @@ Result<CapacityRun> run_capacity(const CapacityQuestion& question, CapacityConte
   Simulation simulation(seed);
   std::unique_ptr<CrowdServer> server;
   if (contender == CapacityContender::kPlain || is_ours(contender)) {
-    server =
-        std::make_unique<VerifierServer>(simulation, load, question.pace.pass,
-                                         VerifierServer::Limits{tuning.gamma, tuning.max_rows});
+    const double share = drafts_beside(contender) ? question.draft_share : 0;
+    server = std::make_unique<VerifierServer>(
+        simulation, load, question.pace.pass,
+        VerifierServer::Limits{
+            .gamma = tuning.gamma, .max_rows = tuning.max_rows, .draft_share = share});
   } else {
     server = std::make_unique<BatchServer>(simulation, load, question.pace.pass,
                                            BatchRule{.kind = kind_of(contender),
@@ -119,7 +124,9 @@ Result<CapacityRun> run_capacity(const CapacityQuestion& question, CapacityConte
   Crowd crowd(simulation, load, *server, habit_of(contender, tuning.gamma), tuning.gamma);
   crowd.run();
   OUTRIDER_RETURN_IF_ERROR(server->status().with_context(name_of(contender)));
-  return CapacityRun{.clients = crowd.figures(), .server = server->counts()};
+  CapacityRun run{.clients = crowd.figures(), .server = server->counts()};
+  run.tokens_per_s = static_cast<double>(run.clients.tokens) / to_seconds(load.measured);
+  return run;
 }
 
 std::size_t max_sessions(const std::function<bool(std::size_t)>& holds, std::size_t guess,
@@ -167,12 +174,44 @@ Result<CapacityFigures> find_capacity(const CapacityQuestion& question,
     }
     OUTRIDER_ASSIGN_OR_RETURN(const CapacityRun run,
                               run_capacity(question, contender, figures.best, reached, seed));
-    figures.tokens_per_s.push_back(static_cast<double>(run.clients.tokens) /
-                                   to_seconds(question.load.measured));
+    figures.tokens_per_s.push_back(run.tokens_per_s);
     figures.rounds_per_pass += per(run.server.rounds, run.server.passes) / question.seeds;
     figures.rows_per_pass += per(run.server.rows, run.server.passes) / question.seeds;
   }
   return figures;
+}
+
+double DrafterFigures::server_share() const {
+  return per(from_server, from_clients + from_server);
+}
+
+Estimate DraftersAtLoad::both_over_better() const {
+  const bool clients_are =
+      mean_of(by_clients.tokens_per_s).value > mean_of(by_server.tokens_per_s).value;
+  return ratio_of_means(both.tokens_per_s, (clients_are ? by_clients : by_server).tokens_per_s);
+}
+
+Result<DraftersAtLoad> compare_drafters(const CapacityQuestion& question,
+                                        const CapacityTuning& tuning, std::size_t clients) {
+  DraftersAtLoad load{.clients = clients};
+  const auto add = [&](CapacityContender drafter, DrafterFigures& figures) -> Status {
+    for (int i = 0; i < question.seeds; ++i) {
+      OUTRIDER_ASSIGN_OR_RETURN(
+          const CapacityRun run,
+          run_capacity(question, drafter, tuning, clients, static_cast<std::uint64_t>(i + 1)));
+      figures.tokens_per_s.push_back(run.tokens_per_s);
+      if (!run.clients.tpot_ms.empty()) {
+        figures.tpot_p95_ms.push_back(quantile(run.clients.tpot_ms, kShare));
+      }
+      figures.from_clients += run.server.from_clients;
+      figures.from_server += run.server.from_server;
+    }
+    return {};
+  };
+  OUTRIDER_RETURN_IF_ERROR(add(CapacityContender::kOursDrafting, load.by_clients));
+  OUTRIDER_RETURN_IF_ERROR(add(CapacityContender::kServerDrafting, load.by_server));
+  OUTRIDER_RETURN_IF_ERROR(add(CapacityContender::kBothDrafting, load.both));
+  return load;
 }
 
 double law_factor(const CapacityQuestion& question, const CapacityFigures& colocated) {

@@ -32,8 +32,10 @@ enum class CapacityContender : std::uint8_t {
   kSpecEdgeStatic,
   kSpecEdgeDynamic,
   kDipSd,
-  kOursDrafting,  // drafts on the edge, sent ahead and not waited for; the shipped scheduler
-  kOurs,          // the same, or plain where drafting does not pay, which an edge finds out
+  kOursDrafting,    // drafts on the edge, sent ahead and not waited for; the shipped scheduler
+  kOurs,            // the same, or plain where drafting does not pay, which an edge finds out
+  kServerDrafting,  // the server drafts by a model of its own, beside the target
+  kBothDrafting,    // clients send ahead as well
 };
 
 template <>
@@ -45,10 +47,17 @@ inline constexpr auto enum_names<CapacityContender> = std::to_array<EnumName<Cap
      {CapacityContender::kSpecEdgeDynamic, "specedge-dynamic"},
      {CapacityContender::kDipSd, "dip-sd"},
      {CapacityContender::kOursDrafting, "ours-drafting"},
-     {CapacityContender::kOurs, "ours"}});
+     {CapacityContender::kOurs, "ours"},
+     {CapacityContender::kServerDrafting, "server-drafting"},
+     {CapacityContender::kBothDrafting, "both-drafting"}});
 
+inline bool drafts_beside(CapacityContender contender) {
+  return contender == CapacityContender::kServerDrafting ||
+         contender == CapacityContender::kBothDrafting;
+}
 inline bool is_ours(CapacityContender contender) {
-  return contender == CapacityContender::kOurs || contender == CapacityContender::kOursDrafting;
+  return contender == CapacityContender::kOurs || contender == CapacityContender::kOursDrafting ||
+         drafts_beside(contender);
 }
 
 // What bounds a session: answers of which 95 % keep both.
@@ -69,6 +78,7 @@ struct CapacityTuning {
 struct CapacityRun {
   CrowdFigures clients;
   CrowdServerCounts server;
+  double tokens_per_s = 0;  // delivered within the measured time
 };
 
 struct CapacityQuestion {
@@ -76,7 +86,7 @@ struct CapacityQuestion {
   CapacityPair pair;
   ClientLoad load;  // all but clients and seed
   CapacitySlo slo;
-  double draft_share = 0;  // a co-located draft's pass over a target's of as many rows
+  double draft_share = 0;  // a pass of the draft beside the target over a target's of as many rows
   int seeds = 3;
   std::size_t max_clients = 10000;
 };
@@ -103,6 +113,28 @@ struct CapacityFigures {
 };
 Result<CapacityFigures> find_capacity(const CapacityQuestion& question,
                                       CapacityContender contender);
+
+// One way to draft at one load. One of each per seed, in their order.
+struct DrafterFigures {
+  std::vector<double> tokens_per_s = {};
+  std::vector<double> tpot_p95_ms = {};
+  std::uint64_t from_clients = 0, from_server = 0;  // drafted tokens that stood
+
+  double server_share() const;
+};
+
+// Who should draft for so many sessions.
+struct DraftersAtLoad {
+  std::size_t clients = 0;
+  DrafterFigures by_clients = {};
+  DrafterFigures by_server = {};
+  DrafterFigures both = {};
+
+  std::array<const DrafterFigures*, 3> all() const { return {&by_clients, &by_server, &both}; }
+  Estimate both_over_better() const;  // tokens a second
+};
+Result<DraftersAtLoad> compare_drafters(const CapacityQuestion& question,
+                                        const CapacityTuning& tuning, std::size_t clients);
 
 // 1 + gamma t_d / t_v at what a co-located contender reached; 1 without a session.
 double law_factor(const CapacityQuestion& question, const CapacityFigures& colocated);

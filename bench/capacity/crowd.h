@@ -39,6 +39,9 @@ struct CrowdServerCounts {
   std::uint64_t passes = 0;
   std::uint64_t rows = 0;
   std::uint64_t rounds = 0;  // parts of passes that decided tokens
+  // Drafted tokens that stood, by who drafted them; of the shipped scheduler.
+  std::uint64_t from_clients = 0;
+  std::uint64_t from_server = 0;
 };
 
 // A server as clients see it. It draws what stands by the same load.

@@ -92,7 +92,7 @@ double CapacityPair::acceptance() const {
 Result<std::vector<CapacityPace>> find_capacity_paces(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     for (const PaperPace& pace : paper_paces()) {
-      if (pace.name != name || pace.group == PaceGroup::kTable9) continue;
+      if (pace.name != name || pace.group != PaceGroup::kTables5And8) continue;
       return invalid_argument("--pace " + name +
                               ": its source has no pass times by rows, so further rows would cost "
                               "nothing. Remedy: a pace with a curve, or --pass-curve");

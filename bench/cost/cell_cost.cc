@@ -118,8 +118,10 @@ CellCost cell_cost(const Prices& prices, DraftPlace place, const AnswerUse& use)
   set(CostKind::kTime, {use.first_ms / use.output_tokens, use.decode_ms / use.output_tokens});
   const double watt_ms = prices.device_watts / 1e3 * prices.dollars_per_kwh / kMsPerHour;
   set(CostKind::kLink, own(use, prices.link_dollars_per_mb / kMbBytes, 0, use.bytes));
-  if (place == DraftPlace::kAlone) {  // the device computes alone
-    set(CostKind::kDevice, own(use, watt_ms, use.first_target_ms, use.target_ms));
+  const bool on_strong_edge = place == DraftPlace::kStrongEdge;
+  if (place == DraftPlace::kAlone || on_strong_edge) {  // the device computes alone
+    const double draft_ms = on_strong_edge ? use.draft_ms : 0;
+    set(CostKind::kDevice, own(use, watt_ms, use.first_target_ms, use.target_ms + draft_ms));
     return cost;
   }
   const bool beside = place == DraftPlace::kCloud;

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -21,14 +22,16 @@ constexpr int kSsdWorkers = 16;               // rows of one draft step: all out
 struct Contender {
   std::string_view name;
   std::string_view strategy;
-  enum class Kind { kPlain, kBest, kCloud, kAlone, kServer, kAblation } kind = Kind::kPlain;
-  bool exits = true;                               // ablations
-  bool fan_out = true;                             // ablations
-  DraftSource server_drafts = DraftSource::kBoth;  // of kServer
+  DraftPlace place = DraftPlace::kEdge;
+  bool best = false;  // of its draft lengths, setting by setting
+  bool blocks = false;
+  DraftSource server_drafts = DraftSource::kNone;
+  bool alone = false;  // GridVariant::server_draft_alone
+  bool exits = true;
+  bool fan_out = true;
 };
-using Kind = Contender::Kind;
 
-constexpr std::array<Contender, 20> kContenders = {
+constexpr std::array<Contender, 26> kContenders = {
     {{"ar", "ar"},
      {"sd", "sd"},
      {"fsd", "fsd"},
@@ -36,19 +39,32 @@ constexpr std::array<Contender, 20> kContenders = {
      {"specedge", "specedge"},
      {"ssd", "ssd"},
      {"picospec", "picospec"},
-     {"sd-best", "sd", Kind::kBest},
-     {"fsd-best", "fsd", Kind::kBest},
-     {"specedge-best", "specedge", Kind::kBest},
-     {"ssd-best", "ssd", Kind::kBest},
-     {"sd-cloud", "sd", Kind::kCloud},
-     {"edge-only", "ar", Kind::kAlone},
-     {"ar-server", "ar", Kind::kServer},
-     {"mirror-server", "mirror", Kind::kServer},
-     {"ar-server-model", "ar", Kind::kServer, true, true, DraftSource::kModel},
-     {"ar-server-lookup", "ar", Kind::kServer, true, true, DraftSource::kLookup},
-     {"mirror-plain", "mirror", Kind::kAblation, false, false},
-     {"mirror-exits", "mirror", Kind::kAblation, true, false},
-     {"mirror-fanout", "mirror", Kind::kAblation, false, true}}};
+     {.name = "sd-best", .strategy = "sd", .best = true},
+     {.name = "fsd-best", .strategy = "fsd", .best = true},
+     {.name = "specedge-best", .strategy = "specedge", .best = true},
+     {.name = "ssd-best", .strategy = "ssd", .best = true},
+     {"sd-cloud", "sd", DraftPlace::kCloud},
+     {"edge-only", "ar", DraftPlace::kAlone},
+     {"sd-cloud-best", "sd", DraftPlace::kCloud, true},
+     {"block-cloud", "sd", DraftPlace::kCloud, true, true},
+     {"mirror-sd", "mirror", DraftPlace::kCloud},
+     {"edge-strong", "sd", DraftPlace::kStrongEdge, true},
+     {.name = "ar-server", .strategy = "ar", .server_drafts = DraftSource::kBoth},
+     {.name = "mirror-server", .strategy = "mirror", .server_drafts = DraftSource::kBoth},
+     {.name = "ar-server-model", .strategy = "ar", .server_drafts = DraftSource::kModel},
+     {.name = "ar-server-lookup", .strategy = "ar", .server_drafts = DraftSource::kLookup},
+     {.name = "ar-server-alone",
+      .strategy = "ar",
+      .server_drafts = DraftSource::kBoth,
+      .alone = true},
+     {.name = "mirror-server-alone",
+      .strategy = "mirror",
+      .server_drafts = DraftSource::kBoth,
+      .alone = true},
+     {.name = "mirror-plain", .strategy = "mirror", .exits = false, .fan_out = false},
+     {.name = "mirror-exits", .strategy = "mirror", .fan_out = false},
+     {.name = "mirror-fanout", .strategy = "mirror", .exits = false}}};
+constexpr std::size_t kInAll = 13;  // the first ones
 
 StrategyChoice strategy_of(const Contender& contender) {
   if (const auto own = parse_name<Strategy>(contender.strategy)) return *own;
@@ -58,26 +74,14 @@ StrategyChoice strategy_of(const Contender& contender) {
 GridVariant base_variant(const Contender& contender) {
   GridVariant variant = variant_of(strategy_of(contender));
   variant.name = contender.name;
+  variant.place = contender.place;
+  variant.drafts_blocks = contender.blocks;
+  variant.server_drafts = contender.server_drafts;
+  variant.server_draft_alone = contender.alone;
+  variant.without_exits = !contender.exits;
+  variant.uses_exits = variant.uses_exits && contender.exits;
   if (contender.strategy == "ssd") variant.workers = kSsdWorkers;
-  switch (contender.kind) {
-    case Kind::kPlain:
-    case Kind::kBest:
-      break;
-    case Kind::kCloud:
-      variant.place = DraftPlace::kCloud;
-      break;
-    case Kind::kAlone:
-      variant.place = DraftPlace::kAlone;
-      break;
-    case Kind::kServer:
-      variant.server_drafts = contender.server_drafts;
-      break;
-    case Kind::kAblation:
-      variant.without_exits = !contender.exits;
-      variant.uses_exits = contender.exits;
-      if (!contender.fan_out) variant.fan_out = 1;
-      break;
-  }
+  if (!contender.fan_out) variant.fan_out = 1;
   return variant;
 }
 
@@ -89,9 +93,9 @@ std::vector<GridVariant> variants_of(const Contender& contender, const std::vect
     variants.back().gamma = gamma;
     variants.back().name = std::move(name);
   };
-  if (contender.kind == Kind::kBest) {
+  if (contender.best) {
     for (int gamma = kFirstBest; gamma <= kLastBest; ++gamma) {
-      add(gamma, std::string(contender.strategy) + "-best γ=" + std::to_string(gamma));
+      add(gamma, base.name + " γ=" + std::to_string(gamma));
       variants.back().best_of = contender.name;
     }
   } else if (base.strategy == Strategy::kAr) {
@@ -144,8 +148,7 @@ Result<std::vector<GridVariant>> contenders(const std::vector<std::string>& name
   };
   for (const std::string& name : names) {
     if (name == "all") {
-      for (const Contender& contender : kContenders) {
-        if (contender.kind == Kind::kAblation || contender.kind == Kind::kServer) continue;
+      for (const Contender& contender : std::span(kContenders).first(kInAll)) {
         OUTRIDER_RETURN_IF_ERROR(add(contender));
       }
       continue;

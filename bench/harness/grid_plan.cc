@@ -23,8 +23,11 @@ GridVariant variant_of(const StrategyChoice& strategy) {
   variant.name = name_of(strategy);
   variant.strategy = strategy;
   variant.uses_exits = strategy == Strategy::kFsd || strategy == Strategy::kMirror;
-  // The paper's algorithm 2 has no calibration.
-  if (strategy == Strategy::kFsd) variant.server_flags = {"--exit-score=max-softmax"};
+  // The paper's algorithm 2 has no calibration, and learns nothing.
+  if (strategy == Strategy::kFsd) {
+    variant.server_flags = {"--exit-score=max-softmax"};
+    variant.server_queue = ReportQueue::kPriority;
+  }
   return variant;
 }
 

@@ -64,12 +64,16 @@ struct GridSetting {
   }
 };
 
-// Where the draft runs: on the edge, beside the target, or on the edge without any target.
-enum class DraftPlace : std::uint8_t { kEdge, kCloud, kAlone };
+// Where the draft runs: on the edge, beside the target, on the edge without any target, or beside
+// the target on an edge that is strong enough for both.
+enum class DraftPlace : std::uint8_t { kEdge, kCloud, kAlone, kStrongEdge };
 
 template <>
-inline constexpr auto enum_names<DraftPlace> = std::to_array<EnumName<DraftPlace>>(
-    {{DraftPlace::kEdge, "edge"}, {DraftPlace::kCloud, "cloud"}, {DraftPlace::kAlone, "alone"}});
+inline constexpr auto enum_names<DraftPlace> =
+    std::to_array<EnumName<DraftPlace>>({{DraftPlace::kEdge, "edge"},
+                                         {DraftPlace::kCloud, "cloud"},
+                                         {DraftPlace::kAlone, "alone"},
+                                         {DraftPlace::kStrongEdge, "strong-edge"}});
 
 struct GridVariant {
   std::string name;
@@ -78,8 +82,10 @@ struct GridVariant {
   bool uses_exits = false;     // if its edge asks for them
   bool without_exits = false;  // its server has no exits
   DraftPlace place = DraftPlace::kEdge;
+  bool drafts_blocks = false;  // one step of the draft guesses a whole round; virtual clock only
   // What its server drafts by, with the same draft model; virtual clock only.
   DraftSource server_drafts = DraftSource::kNone;
+  bool server_draft_alone = false;  // the server's draft model has a device of its own
   std::string best_of = {};         // the contender of which this is one variant; the best counts
   std::optional<int> fan_out = {};  // mirror
   // fsd, mirror: if not set, the edge's and the server's own defaults.

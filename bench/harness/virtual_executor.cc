@@ -7,6 +7,7 @@
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/delivery.h"
 #include "bench/harness/law.h"
+#include "bench/paces/paces.h"
 #include "bench/sim/synthetic_pair.h"
 #include "common/exits/find_exits.h"
 #include "edge_client/generation/local_draft.h"
@@ -76,17 +77,39 @@ ExitScore exit_score_of(const GridVariant& variant) {
 }
 
 // A server that has answered before knows its pass times, as in real time after the warm-up.
-PassCostBook costs_at(const GridSetting& setting, bool exits, bool drafts) {
+PassCostBook costs_at(const PaceCurve& pass, double exit_cost, bool exits, bool drafts) {
   PassCostBook costs;
-  if (setting.pass.empty()) return costs;
+  if (pass.empty()) return costs;
   std::vector<std::size_t> known = {1, 2, 3, 5, 9};
   if (drafts) known.insert(known.end(), {16, 32, 64});
   for (const std::size_t rows : known) {
-    const double ms = setting.pass.ms(static_cast<std::int64_t>(rows));
+    const double ms = pass.ms(static_cast<std::int64_t>(rows));
     costs.add(rows, false, from_ms(ms));
-    if (exits) costs.add(rows, true, from_ms(ms * setting.exit_cost));
+    if (exits) costs.add(rows, true, from_ms(ms * exit_cost));
   }
   return costs;
+}
+
+// How long the devices of a variant take: a pass of its target, a step of its edge's draft.
+struct VariantPaces {
+  PaceCurve pass;
+  PaceCurve step;
+};
+
+// A block draft's step takes as long as any other's, and is told in equal parts, one for each guess
+// of the round.
+VariantPaces paces_of(const GridSetting& setting, const GridVariant& variant, int gamma) {
+  switch (variant.place) {
+    case DraftPlace::kEdge:
+      break;
+    case DraftPlace::kCloud:
+      return {setting.pass, setting.cloud_step.scaled(variant.drafts_blocks ? 1.0 / gamma : 1)};
+    case DraftPlace::kAlone:
+      return {setting.step, setting.step};
+    case DraftPlace::kStrongEdge:
+      return {strong_edge_pass(), strong_edge_step()};
+  }
+  return {setting.pass, setting.step};
 }
 
 // The models of a setting and a variant, or synthetic ones.
@@ -185,7 +208,7 @@ SimEdgeSetup VirtualExecutor::setup_of(const GridVariant& variant, std::size_t p
   speculated.strategy = variant.strategy;
   if (variant.client_queue) speculated.queue = *variant.client_queue;
   if (variant.fan_out) speculated.fan_out = *variant.fan_out;
-  speculated.gamma = variant.gamma > 0 ? variant.gamma : plan_.gamma;
+  speculated.gamma = gamma_of(variant);
   decoding.tokenizer_hash = tokenizer_.content_hash();
   decoding.speculation.token_bound = tokenizer_.vocab_size();
   decoding.choice.sampling = sampling;
@@ -208,22 +231,25 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
   scheduling.tokenizer_hash = tokenizer_.content_hash();
   scheduling.exits = cast.exits();
   scheduling.exit_score = exit_score_of(variant);
-  scheduling.pass_costs =
-      costs_at(setting, cast.exits() != nullptr, variant.server_drafts != DraftSource::kNone);
+  const VariantPaces paces = paces_of(setting, variant, gamma_of(variant));
+  scheduling.pass_costs = costs_at(paces.pass, setting.exit_cost, cast.exits() != nullptr,
+                                   variant.server_drafts != DraftSource::kNone);
   if (variant.server_queue) scheduling.report_queue = *variant.server_queue;
   const bool by_model = uses_model(variant.server_drafts);
   scheduling.draft_source = variant.server_drafts;
+  scheduling.drafts_in_passes = variant.server_draft_alone;
+  DraftExperience& experience = draft_experiences_[{setting.name, variant.name}];
   if (by_model) {
     scheduling.draft_model = &cast.draft();
-    scheduling.draft_calibration = draft_calibration_;
+    scheduling.draft_experience = experience;
   }
   const VirtualDevices devices{
       .target = cast.target(),
       .scheduling = scheduling,
-      .pass = has_own_text(variant) ? setting.step : setting.pass,
+      .pass = paces.pass,
       .exit_cost = setting.exit_cost,
       .draft = cast.draft(),
-      .step = variant.place == DraftPlace::kCloud ? setting.cloud_step : setting.step,
+      .step = paces.step,
       .server_step = setting.cloud_step,
       .link = {.up = {},
                .down = {},
@@ -232,7 +258,7 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
   SimEdgeSetup setup = setup_of(variant, prompt, setting.sampling);
   setup.decoding.observer = observer;
   Result<VirtualAnswer> answer = answer_in_virtual_time(devices, std::move(setup));
-  if (answer.ok() && by_model) draft_calibration_ = answer->draft_calibration;
+  if (answer.ok() && by_model) experience = answer->draft_experience;
   return answer;
 }
 
@@ -265,7 +291,9 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   if (variant.place == DraftPlace::kCloud) {
     OUTRIDER_RETURN_IF_ERROR(deliver(setting.link, setting.connect_trips(), offset, seed, at_user));
   }
-  if (variant.place == DraftPlace::kAlone) at_user.traffic = TrafficRecord{};
+  const bool on_edge =
+      variant.place == DraftPlace::kAlone || variant.place == DraftPlace::kStrongEdge;
+  if (on_edge) at_user.traffic = TrafficRecord{};
   OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer edge, edge_answer_of(std::move(at_user)));
   if (traced) edge.trace = timeline.chrome_trace();
   edge.figures.wire_up = static_cast<double>(edge.record.traffic->bytes.framed_up);

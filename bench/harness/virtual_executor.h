@@ -63,6 +63,9 @@ class VirtualExecutor final : public AnswerExecutor {
   VirtualExecutor(const GridPlan& plan, Parts parts);
 
   void use_prompt(std::size_t prompt);
+  int gamma_of(const GridVariant& variant) const {
+    return variant.gamma > 0 ? variant.gamma : plan_.gamma;
+  }
   SimEdgeSetup setup_of(const GridVariant& variant, std::size_t prompt,
                         const SamplingParams& sampling) const;
   // wire: null for an answer without a link; observer: may be null.
@@ -77,8 +80,9 @@ class VirtualExecutor final : public AnswerExecutor {
   const Tokenizer tokenizer_;
   const std::vector<EncodedPrompt> prompts_;  // [prompt]
   std::optional<std::size_t> prompt_;         // whose rows the models have memoized
-  // Of drafts beside the target: a server has answered before.
-  GuessCalibration draft_calibration_;
+  // Of drafts beside the target, by setting and variant: each has a server of its own, which has
+  // answered the prompts before, but not this one.
+  std::map<std::pair<std::string, std::string>, DraftExperience> draft_experiences_;
 };
 
 }  // namespace outrider

@@ -12,6 +12,7 @@
 #include "common/cli/quantities.h"
 #include "common/model/emulated/paced_model.h"
 #include "edge_client/main/edge_main.h"
+#include "edge_client/main/options.h"
 
 namespace outrider {
 namespace {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
+#include "cloud_server/options.h"
 #include "cloud_server/server_main.h"
 #include "common/cli/choice.h"
 #include "common/cli/quantities.h"
@@ -24,8 +25,10 @@ struct PaceFlags {
 };
 
 void add_lab_flags(CLI::App& app, ServerFlags& flags, PaceFlags& pace) {
-  add_choice(app, "--server-queue", flags.server.scheduler.report_queue,
-             "Which exit report goes first: the surest (priority), or the oldest (fifo)")
+  add_choice(
+      app, "--server-queue", flags.server.scheduler.report_queue,
+      "Which exit report goes first: the likeliest, as verdicts correct it (gain), the surest, "
+      "as exits state it (priority), or the oldest (fifo)")
       ->group(kLabGroup);
   add_choice(app, "--exit-score", flags.server.scheduler.exit_score,
              "Confidence of exit reports: calibrated, or the greatest probability of a token in "

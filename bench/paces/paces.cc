@@ -29,6 +29,21 @@ constexpr std::array<RowTime, 9> kA100 = {{{1, 17.94},
 constexpr std::array<RowTime, 8> kJetson = {
     {{1, 7.76}, {2, 8.02}, {3, 8.02}, {4, 8.02}, {8, 8.97}, {12, 9.71}, {16, 10.63}, {32, 14.49}}};
 
+// A step of Qwen3 0.6B on Jetsons of 2026.
+//
+// Orin Nano, 4 bits: llama.cpp decodes 1.54 billion parameters (Qwen2.5-Coder 1.5B, Q4_K_M) at 32.1
+// tokens a second (github.com/paiml/realizar, issue 120), and memory bounds it, so 0.63 billion
+// take 0.41 of that time. AGX Orin, 16 bits: 117.5 tokens a second (Embedl, Edge Inference
+// Benchmarks). AGX Thor, 4-bit floats: 318.6 (NVIDIA, TensorRT Edge-LLM 0.4.0, performance
+// benchmarks).
+constexpr double kOrinNanoStepMs = 13;
+constexpr double kAgxOrinStepMs = 1e3 / 117.5;
+constexpr double kThorStepMs = 1e3 / 318.6;
+// From the same page of NVIDIA's: Llama 3.1 8B at 54.9 tokens a second, eight texts at once at
+// 308.7.
+constexpr double kThorPassMs = 1e3 / 54.9;
+constexpr double kThorPassOf8Ms = 8 * 1e3 / 308.7;
+
 double interpolate(std::span<const RowTime> table, double rows) {
   if (rows <= table.front().rows) return table.front().ms;
   for (std::size_t i = 1; i < table.size(); ++i) {
@@ -61,7 +76,6 @@ int layers_of_target(const std::string& pace) {
 // T_c of the same pair on InfiniBand. The robot's target has none there, so it uses that of the
 // other 7B target with a draft trained for it.
 double software_ms_of(const std::string& pace) {
-  if (pace.starts_with("table9") || pace == "unpaced") return 0;
   if (pace.ends_with("13b")) return 46;
   return pace.ends_with("68m-7b") ? 42 : 47;
 }
@@ -87,12 +101,15 @@ std::vector<PaperPace> make_paces() {
       {"table9-5ms", 7.76, 17.94, 5, PaceGroup::kTable9, std::nullopt},
       {"table9-42ms", 7.76, 17.94, 42, PaceGroup::kTable9, std::nullopt},
       {"table9-95ms", 7.76, 17.94, 95, PaceGroup::kTable9, std::nullopt},
+      {"orin-nano", kOrinNanoStepMs, kA100.front().ms, 5, PaceGroup::kOf2026, std::nullopt},
+      {"agx-orin", kAgxOrinStepMs, kA100.front().ms, 5, PaceGroup::kOf2026, std::nullopt},
+      {"thor", kThorStepMs, kA100.front().ms, 5, PaceGroup::kOf2026, std::nullopt},
       {"unpaced", 0, 0, 0, PaceGroup::kUnpaced, std::nullopt},
   };
   for (PaperPace& pace : paces) {
     pace.ar_ms = implied_ar_ms(pace);
     pace.target_layers = layers_of_target(pace.name);
-    pace.software_ms = software_ms_of(pace.name);
+    if (pace.paper) pace.software_ms = software_ms_of(pace.name);
   }
   return paces;
 }
@@ -105,6 +122,10 @@ const std::vector<PaperPace>& paper_paces() {
 }
 
 namespace {
+
+bool is_the_papers(const PaperPace& pace) {
+  return pace.group == PaceGroup::kTables5And8 || pace.group == PaceGroup::kTable9;
+}
 
 std::string names_of_all() {
   std::string names = "all, table9";
@@ -119,8 +140,7 @@ Result<std::vector<PaperPace>> find_paces(const std::vector<std::string>& names)
   for (const std::string& name : names) {
     bool known = false;
     for (const PaperPace& pace : paper_paces()) {
-      const bool named = name == pace.name ||
-                         (name == "all" && pace.group != PaceGroup::kUnpaced) ||
+      const bool named = name == pace.name || (name == "all" && is_the_papers(pace)) ||
                          (name == "table9" && pace.group == PaceGroup::kTable9);
       known = known || named;
       const bool twice = std::any_of(found.begin(), found.end(),
@@ -170,14 +190,22 @@ PaperPace with_link(const PaperPace& pace, PaceLink link) {
 PaperPace with_times(const PaperPace& pace, PassTimes times) {
   PaperPace timed = pace;
   timed.times = times;
-  const bool known_once = pace.group == PaceGroup::kTable9 || pace.group == PaceGroup::kUnpaced;
-  if (times == PassTimes::kPrinted && !known_once) timed.name += " printed";
+  const bool known_twice = pace.group == PaceGroup::kTables5And8 || pace.group == PaceGroup::kOther;
+  if (times == PassTimes::kPrinted && known_twice) timed.name += " printed";
   return timed;
+}
+
+PaceCurve strong_edge_pass() {
+  return make_curve({{1, kThorPassMs}, {8, kThorPassOf8Ms}});
+}
+
+PaceCurve strong_edge_step() {
+  return make_curve({{1, kThorStepMs}});
 }
 
 PaceCurve pass_curve(const PaperPace& pace) {
   if (pace.pass_ms <= 0) return {};
-  const bool by_row = pace.group == PaceGroup::kTable9;
+  const bool by_row = pace.group == PaceGroup::kTable9 || pace.group == PaceGroup::kOf2026;
   const bool printed = pace.times == PassTimes::kPrinted;
   const std::int64_t first_rows = by_row || !printed ? 1 : kPaperGamma + 1;
   const double first_ms = by_row || printed ? pace.pass_ms : pace.ar_ms;

@@ -9,6 +9,9 @@
 // Beyond the table's last point a draft step takes as long as for 32 rows. A target's pass of more
 // than 64 rows is a prompt's prefill, which is in no figure of ours; its pace is that of γ+1 rows.
 //
+// Beside them stand edge devices of 2026 with the same target, and one that holds the target
+// itself.
+//
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -58,6 +61,7 @@ struct PaperResults {
 enum class PaceGroup {
   kTables5And8,
   kTable9,
+  kOf2026,   // table 9's target with an edge device of 2026
   kUnpaced,  // the models at their own speed on this machine
   kOther,    // a device with a link that is not in the paper
 };
@@ -77,7 +81,8 @@ struct PaperPace {
   double software_ms = 0;  // of T_c: software and bytes, without which kDistance counts
 };
 
-// Tables 5, 8 and 9, in this order (table 9 stands at three links), and "unpaced".
+// Tables 5, 8 and 9, in this order (table 9 stands at three links), the devices of 2026, and
+// "unpaced".
 const std::vector<PaperPace>& paper_paces();
 
 // Names; "all" is tables 5, 8 and 9, "table9" all of its links. INVALID_ARGUMENT lists the names.
@@ -106,6 +111,12 @@ PaperPace with_link(const PaperPace& pace, PaceLink link);
 
 // The same pace with these pass times; for printed ones the name says so.
 PaperPace with_times(const PaperPace& pace, PassTimes times);
+
+// An edge strong enough for the target, which speculates there alone: a Jetson AGX Thor, as NVIDIA
+// publishes it (TensorRT Edge-LLM 0.4.0, 4-bit floats). A pass is Llama 3.1 8B's at batch 1 and 8;
+// one of more rows takes no longer here, which favours it. A step is Qwen3 0.6B's.
+PaceCurve strong_edge_pass();
+PaceCurve strong_edge_step();
 
 // γ is the paper's 4, with which it measured T_q, for any draft length of a run. Empty if unpaced.
 PaceCurve pass_curve(const PaperPace& pace);

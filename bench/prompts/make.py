@@ -3,6 +3,8 @@
 
   bench/prompts/make.py DATA      DATA holds gsm8k/train.jsonl, humaneval/HumanEval.jsonl.gz, spec_bench/mt_bench.jsonl
                                   and mbpp/mbpp_sanitized_for_code_generation.jsonl, as they were published
+  bench/prompts/make.py DATA OUT  instead, in the folder OUT, sets whose answers repeat what was asked: translation
+                                  (spec_bench/translation.jsonl), extraction (of MT-bench) and edits (of HumanEval's code)
 
 Robot prompts are made by outrider-train, half of them instructions that training held out, half reports.
 
@@ -48,8 +50,30 @@ def function(line):
     return 'Complete this Python function:\n\n' + line['prompt']
 
 
-def main():
-    data = Path(sys.argv[1])
+EDITS = (
+    'Rename the function {name} to new_{name}.',
+    'Add a comment above every loop.',
+    'Shorten the docstring to one line.',
+)
+
+
+def edit(number, line):
+    """A whole function to be given back with one change."""
+    ask = EDITS[number % len(EDITS)].format(name=line['entry_point'])
+    return f'{ask} Write the whole code.\n\n```python\n{line["prompt"]}{line["canonical_solution"]}```'
+
+
+def repeating(data):
+    mt_bench = lines(data / 'spec_bench/mt_bench.jsonl')
+    humaneval = lines(data / 'humaneval/HumanEval.jsonl.gz')
+    return {
+        'translation': evenly([line['turns'][0] for line in lines(data / 'spec_bench/translation.jsonl')]),
+        'extraction': [line['turns'][0] for line in mt_bench if line['category'] == 'extraction'],
+        'edits': [edit(i, line) for i, line in enumerate(evenly(humaneval))],
+    }
+
+
+def kept(data):
     sets = {
         'gsm8k': [line['question'] for line in lines(data / 'gsm8k/train.jsonl')[-GSM8K_HELD_OUT:]],
         'humaneval': [function(line) for line in lines(data / 'humaneval/HumanEval.jsonl.gz')],
@@ -57,12 +81,19 @@ def main():
         'mt-bench': [line['turns'][0] for line in lines(data / 'spec_bench/mt_bench.jsonl')],
         'robot': robot(),
     }
+    return {name: evenly(prompts) for name, prompts in sets.items()}
+
+
+def main():
+    data = Path(sys.argv[1])
+    out, sets = (Path(sys.argv[2]), repeating(data)) if len(sys.argv) == 3 else (HERE, kept(data))
+    out.mkdir(parents=True, exist_ok=True)
     for name, prompts in sets.items():
-        text = ''.join(json.dumps({'prompt': prompt}, ensure_ascii=False) + '\n' for prompt in evenly(prompts))
-        (HERE / f'{name}.jsonl').write_text(text, encoding='utf-8')
+        text = ''.join(json.dumps({'prompt': prompt}, ensure_ascii=False) + '\n' for prompt in prompts)
+        (out / f'{name}.jsonl').write_text(text, encoding='utf-8')
 
 
 if __name__ == '__main__':
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     main()

@@ -238,9 +238,11 @@ Result<std::vector<GridSetting>> with_data_sets(const RunFlags& flags,
 Status check_variants(const std::vector<GridVariant>& variants, const RunFlags& flags) {
   const std::string& server = flags.grid.plan.server;
   for (const GridVariant& variant : variants) {
-    if (variant.server_drafts != DraftSource::kNone && flags.clock != RunClock::kVirtual) {
+    const bool emulated = variant.server_drafts != DraftSource::kNone || variant.drafts_blocks ||
+                          variant.place == DraftPlace::kStrongEdge;
+    if (emulated && flags.clock != RunClock::kVirtual) {
       return invalid_argument("--strategy " + variant.name +
-                              ": a draft beside a real server has no emulated pace. Remedy: "
+                              ": the draft has no emulated pace in real time. Remedy: "
                               "--clock virtual");
     }
     const bool own_server = variant.place != DraftPlace::kEdge || variant.without_exits;
@@ -283,9 +285,11 @@ void add_compared_flags(CLI::App& command, RunFlags& flags) {
           "--strategy", flags.strategies,
           "What is compared: ar, sd, fsd, mirror; other systems' strategies: specedge, ssd, "
           "picospec; sd-best, fsd-best: the best fixed γ of 2 to 8; sd-cloud: draft beside "
-          "the target; edge-only: the draft alone; or all; ar-server, mirror-server: the server "
-          "drafts too (ar-server-model, ar-server-lookup: by one source); mirror-plain, "
-          "mirror-exits, "
+          "the target; edge-only: the draft alone; or all; at their best γ: sd-cloud-best, "
+          "block-cloud (one step drafts a round), edge-strong (draft and target on a strong "
+          "edge); mirror-sd: Mirror-SD; ar-server, mirror-server: the server drafts too "
+          "(ar-server-model, ar-server-lookup: by one source; ar-server-alone, "
+          "mirror-server-alone: a draft model on a device of its own); mirror-plain, mirror-exits, "
           "mirror-fanout: mirror without both, or with one")
       ->delimiter(',')
       ->group(kGridGroup);

@@ -125,7 +125,8 @@ Result<std::vector<TreeRival>> find_tree_rivals(const std::vector<std::string>& 
 Result<std::unique_ptr<FlashAnswers>> FlashAnswers::load(const FlashModels& models) {
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> target,
                             load_bench_model(models.target, models.dtype, models.threads));
-  OUTRIDER_ASSIGN_OR_RETURN(FoundExits exits, find_exits({.model = models.target}, target->info()));
+  OUTRIDER_ASSIGN_OR_RETURN(FoundExits exits,
+                            find_exits({.model = models.target, .prunes = true}, target->info()));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
                             load_bench_model(models.draft, "auto", models.threads));
   if (models.draft_blur > 0) {
@@ -189,7 +190,7 @@ Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchProm
                                .pass = {},
                                .draft = draft_,
                                .step = flash_step_curve(setting.pace.step_ms),
-                               .link = {},
+                               .link = {.same_process = true},
                                .flash = &device};
   OUTRIDER_ASSIGN_OR_RETURN(
       VirtualAnswer answer,

@@ -64,6 +64,35 @@ Result<Estimate> measure_step_share(const StepShareOptions& options) {
   return *share;
 }
 
+// The time of a look-up query, in microseconds.
+
+constexpr std::size_t kSearched = 32768;  // tokens
+constexpr std::size_t kQueries = 64;      // that are timed together
+
+// In a text that is the prompts over and over, so that each query has many places to compare.
+Estimate median_query_us(const std::vector<BenchPrompt>& prompts) {
+  std::vector<TokenId> text;
+  for (std::size_t i = 0; text.size() < kSearched; ++i) {
+    const std::vector<TokenId>& ids = prompts[i % prompts.size()].ids;
+    text.insert(text.end(), ids.begin(), ids.end());
+  }
+  LookUp look_up(text.size() + 1);
+  look_up.begin(text);
+  SystemClock clock;
+  std::vector<double> us;
+  std::size_t found = 0;
+  for (std::size_t begin = kQueries; begin + kQueries <= text.size(); begin += kQueries) {
+    const TimePoint started = clock.now();
+    for (std::size_t end = begin; end < begin + kQueries; ++end) {
+      const auto tail = std::span(text).first(end).last(MatchFinder::kMaxLength);
+      found += look_up.guesses(tail, 2).size();
+    }
+    us.push_back(to_seconds(clock.now() - started) * 1e6 / kQueries);
+  }
+  OUTRIDER_CHECK(found >= us.size() * kQueries);
+  return *median(us);
+}
+
 struct AcceptanceOptions {
   std::string target;
   std::string draft;
@@ -74,7 +103,7 @@ struct AcceptanceOptions {
   int max_tokens = 160;
   std::size_t num_prompts = 0;
   int threads = 2;
-  std::optional<double> least, most_step_share;
+  std::optional<double> least, most_step_share, most_query_us;
 };
 
 // Fewer answers say nothing of a gain of a hundredth.
@@ -154,7 +183,8 @@ std::optional<Estimate> gain_of_both(const Totals& totals) {
       });
 }
 
-Result<CheckOutcome> judge(const Totals& totals, const AcceptanceOptions& options) {
+Result<CheckOutcome> judge(const Totals& totals, const AcceptanceOptions& options,
+                           const std::vector<BenchPrompt>& prompts) {
   if (totals.tokens.empty()) return failed_precondition("no answer has a token");
   CheckOutcome outcome;
   outcome.passed = true;
@@ -189,6 +219,10 @@ Result<CheckOutcome> judge(const Totals& totals, const AcceptanceOptions& option
         measure_step_share(
             {options.draft, options.target, options.draft_dtype, options.dtype, options.threads}));
     bars.push_back({"draft step over pass", share, *options.most_step_share, Bar::Side::kAtMost});
+  }
+  if (options.most_query_us) {
+    bars.push_back({"microseconds of a look-up query", median_query_us(prompts),
+                    *options.most_query_us, Bar::Side::kAtMost});
   }
   if (!options.least) outcome.mark_inconclusive("tokens per pass have no bar. Remedy: --least");
   outcome.hold(bars);
@@ -236,7 +270,7 @@ Result<CheckOutcome> run_acceptance(const AcceptanceOptions& options) {
     std::fprintf(stderr, "\racceptance: %zu of %zu prompts ", i + 1, prompts.size());
   }
   std::fprintf(stderr, "\n");
-  return judge(totals, options);
+  return judge(totals, options, prompts);
 }
 
 }  // namespace
@@ -262,6 +296,8 @@ void add_acceptance_check(CheckList& checks) {
   command->add_option("--least", options->least, "The bar: tokens per pass");
   command->add_option("--most-step-share", options->most_step_share,
                       "Also time both models; the bar: a draft's step over a pass of one row");
+  command->add_option("--most-query-us", options->most_query_us,
+                      "Also time look-up in 32,768 tokens; the bar: microseconds of a query");
   command->add_option("--threads", options->threads, "With --most-step-share: of each model")
       ->check(CLI::Range(1, 256));
 }

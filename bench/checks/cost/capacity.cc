@@ -1,6 +1,7 @@
 // capacity: how many sessions one server carries until an SLO breaks, by the shipped scheduler and
 // by others', under the virtual clock (bench/capacity). With --clients one run of so many, and its
-// real time. SPDX-License-Identifier: Apache-2.0
+// real time; with several who should draft at which load: clients, the server, or both.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr double kMinOverBest = 1.0;
 constexpr double kMinOverLaw = 0.9;
+constexpr double kMinOverBetter = 0.97;
 // Real time over virtual time, with up to ten thousand clients.
 constexpr double kMaxRealTime = 2.0;
 // The part of a run before what is measured, over the measured part.
@@ -34,7 +36,9 @@ constexpr std::int64_t kMaxRows = 16;
 
 std::vector<CapacityContender> all_contenders() {
   std::vector<CapacityContender> all;
-  for (const auto& [contender, name] : enum_names<CapacityContender>) all.push_back(contender);
+  for (const auto& [contender, name] : enum_names<CapacityContender>) {
+    if (!drafts_beside(contender)) all.push_back(contender);
+  }
   return all;
 }
 
@@ -48,8 +52,8 @@ struct CapacityOptions {
   std::vector<CapacityContender> contenders = all_contenders();  // with --clients the last
   CapacityQuestion question;
   Duration duration = std::chrono::seconds(20);
-  std::optional<std::size_t> clients;  // nothing: search
-  std::optional<int> gamma;            // with them
+  std::vector<std::size_t> clients;  // empty: search; several: who should draft
+  std::optional<int> gamma;          // with them
   std::optional<std::int64_t> max_rows;
 };
 
@@ -242,31 +246,36 @@ Result<CheckOutcome> search_all(const CapacityOptions& options,
   return outcome;
 }
 
-// ------------------------------------------------------------------------------- one run
+// ------------------------------------------------------------------------- given numbers of
+// clients
+
+Result<CapacityTuning> tuning_of(const CapacityOptions& options, const CapacityPace& pace,
+                                 std::int64_t max_rows) {
+  const CapacityTuning tuning = {.gamma = options.gamma.value_or(kGamma),
+                                 .max_rows = options.max_rows.value_or(max_rows)};
+  if (tuning.max_rows <= pace.last_row() && tuning.gamma < tuning.max_rows) return tuning;
+  return invalid_argument(
+      fmt::format("--max-batched-rows {}: expected more than --gamma {} and at most {}, the last "
+                  "row of {}; a pass beyond it would cost nothing more",
+                  tuning.max_rows, tuning.gamma, pace.last_row(), pace.name));
+}
 
 Result<CheckOutcome> run_once(const CapacityOptions& options, const CapacityPace& pace,
                               const CapacityPair& pair) {
   OUTRIDER_ASSIGN_OR_RETURN(const CapacityQuestion question, question_of(options, pace, pair));
-  const CapacityTuning tuning = {.gamma = options.gamma.value_or(kGamma),
-                                 .max_rows = options.max_rows.value_or(kMaxRows)};
-  if (tuning.max_rows > pace.last_row() || tuning.gamma >= tuning.max_rows) {
-    return invalid_argument(
-        fmt::format("--max-batched-rows {}: expected more than --gamma {} and at most {}, the last "
-                    "row of {}; a pass beyond it would cost nothing more",
-                    tuning.max_rows, tuning.gamma, pace.last_row(), pace.name));
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(const CapacityTuning tuning, tuning_of(options, pace, kMaxRows));
   const CapacityContender contender = options.contenders.back();
   SystemClock clock;
   const TimePoint started = clock.now();
   OUTRIDER_ASSIGN_OR_RETURN(const CapacityRun run,
-                            run_capacity(question, contender, tuning, *options.clients, 1));
+                            run_capacity(question, contender, tuning, options.clients.front(), 1));
   const double real_s = to_seconds(clock.now() - started);
   const double virtual_s = to_seconds(question.load.end());
   CheckOutcome outcome{.passed = real_s <= kMaxRealTime * virtual_s};
   outcome.figures = {{"pace", pace.name},
                      {"pair", pair.name},
                      {"contender", name_of(contender)},
-                     {"clients", *options.clients},
+                     {"clients", options.clients.front()},
                      {"gamma", tuning.gamma},
                      {"max_rows", tuning.max_rows},
                      {"virtual_s", virtual_s},
@@ -274,11 +283,74 @@ Result<CheckOutcome> run_once(const CapacityOptions& options, const CapacityPace
                      {"passes", run.server.passes},
                      {"rows", run.server.rows},
                      {"rounds", run.server.rounds},
-                     {"tokens_per_s", static_cast<double>(run.clients.tokens) /
-                                          to_seconds(question.load.measured)}};
+                     {"tokens_per_s", run.tokens_per_s}};
   if (!run.clients.tpot_ms.empty()) {
     outcome.figures["tpot_p95_ms"] = quantile(run.clients.tpot_ms, 0.95);
   }
+  return outcome;
+}
+
+void print_drafters(const std::string& title, const std::vector<DraftersAtLoad>& loads) {
+  TextTable table{.heads = {"clients", "clients draft, tokens/s", "server drafts", "both",
+                            "both over the better", "p95 of TPOT, ms", "by the server"},
+                  .rows = {}};
+  for (const DraftersAtLoad& load : loads) {
+    std::vector<std::string> row = {std::to_string(load.clients)};
+    std::string tpot;
+    for (const DrafterFigures* one : load.all()) {
+      row.push_back(fmt::format("{:.1f}", mean_of(one->tokens_per_s).value));
+      tpot += fmt::format("{}{:.1f}", tpot.empty() ? "" : ", ", mean_of(one->tpot_p95_ms).value);
+    }
+    row.push_back(with_interval(load.both_over_better()));
+    row.push_back(std::move(tpot));
+    row.push_back(fmt::format("{:.0f} %", 100 * load.both.server_share()));
+    table.rows.push_back(std::move(row));
+  }
+  std::printf("%s\n%s", title.c_str(), to_plain_text(table, 1).c_str());
+  const auto changed = std::ranges::find_if(
+      loads, [](const DraftersAtLoad& load) { return load.both.server_share() < 0.5; });
+  const std::string until =
+      changed == loads.end() ? "at every load" : fmt::format("below {} clients", changed->clients);
+  std::printf("  Of what stands the server drafted most %s.\n\n", until.c_str());
+}
+
+Json to_json(const DraftersAtLoad& load) {
+  const auto figures = [](const DrafterFigures& one) -> Json {
+    return {{"tokens_per_s", to_json(mean_of(one.tokens_per_s))},
+            {"tpot_p95_ms", to_json(mean_of(one.tpot_p95_ms))},
+            {"server_share", one.server_share()}};
+  };
+  return {{"clients", load.clients},
+          {"clients_draft", figures(load.by_clients)},
+          {"server_drafts", figures(load.by_server)},
+          {"both", figures(load.both)},
+          {"both_over_better", to_json(load.both_over_better())}};
+}
+
+Result<CheckOutcome> compare_all(const CapacityOptions& options,
+                                 const std::vector<CapacityPace>& paces,
+                                 const std::vector<CapacityPair>& pairs) {
+  CheckOutcome outcome{.passed = true};
+  std::vector<Bar> bars;
+  for (const CapacityPace& pace : paces) {
+    OUTRIDER_ASSIGN_OR_RETURN(const CapacityTuning tuning,
+                              tuning_of(options, pace, pace.last_row()));
+    for (const CapacityPair& pair : pairs) {
+      OUTRIDER_ASSIGN_OR_RETURN(const CapacityQuestion question, question_of(options, pace, pair));
+      const std::string title = pace.name + ", " + pair.name;
+      std::vector<DraftersAtLoad> loads;
+      for (const std::size_t clients : options.clients) {
+        OUTRIDER_ASSIGN_OR_RETURN(const DraftersAtLoad load,
+                                  compare_drafters(question, tuning, clients));
+        bars.push_back({fmt::format("both over the better, {} clients, {}", clients, title),
+                        load.both_over_better(), kMinOverBetter});
+        outcome.figures[title].push_back(to_json(load));
+        loads.push_back(load);
+      }
+      print_drafters(title, loads);
+    }
+  }
+  outcome.hold(bars);
   return outcome;
 }
 
@@ -286,7 +358,8 @@ Result<CheckOutcome> run_capacity_check(const CapacityOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<CapacityPace> paces, paces_of(options));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<CapacityPair> pairs,
                             find_capacity_pairs(options.pairs));
-  if (options.clients) return run_once(options, paces.front(), pairs.front());
+  if (options.clients.size() > 1) return compare_all(options, paces, pairs);
+  if (!options.clients.empty()) return run_once(options, paces.front(), pairs.front());
   return search_all(options, paces, pairs);
 }
 
@@ -360,15 +433,17 @@ void add_capacity_check(CheckList& checks) {
   CLI::Option* clients =
       command
           ->add_option("--clients", options->clients,
-                       "Instead of the search: one run of so many, timed (first pace and pair)")
+                       "Instead of the search: one run of so many, timed (first pace and pair). "
+                       "Several: drafting by clients, by a model on the server, and by both")
           ->check(CLI::Range(1, 10000))
+          ->delimiter(',')
           ->excludes(slos);
   command->add_option("--gamma", options->gamma, "With --clients: drafted tokens a round [4]")
       ->check(CLI::Range(0, 64))
       ->needs(clients);
   command
       ->add_option("--max-batched-rows", options->max_rows,
-                   "With --clients: the most rows of a pass [16]")
+                   "With --clients: the most rows of a pass [16; with several all of the curve]")
       ->check(CLI::Range(1, 100000))
       ->needs(clients);
 }

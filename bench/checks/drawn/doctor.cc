@@ -52,6 +52,7 @@ Result<Forecast> read_forecast(const std::string& line) {
   Forecast forecast;
   forecast.way = variant_of(*strategy);
   forecast.way.server_flags.clear();  // the doctor always ran against the same server
+  forecast.way.server_queue.reset();
   forecast.way.gamma = advice->value("tried_gamma", 0);
   forecast.drafts = advice->value("draft", false);
   forecast.speed_up = advice->value("speed_up", 0.0);

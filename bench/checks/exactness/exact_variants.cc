@@ -148,7 +148,7 @@ class VerifierVariants final {
     variant.name += " " + client_name + "/" + server_name + " " + std::to_string(workers);
     variant.edge_flags = {"--client-queue=" + client_name,
                           "--predraft-workers=" + std::to_string(workers)};
-    variant.server_flags.push_back("--server-queue=" + server_name);
+    variant.server_queue = server;
     return variant;
   }
 

@@ -16,7 +16,7 @@ namespace outrider {
 struct ExactWish {
   std::vector<StrategyChoice> strategies = {Strategy::kSd, Strategy::kFsd, Strategy::kMirror};
   std::vector<QueueOrder> queues = {QueueOrder::kPriority, QueueOrder::kFifo, QueueOrder::kRandom};
-  std::vector<ReportQueue> server_queues = {ReportQueue::kPriority, ReportQueue::kFifo};
+  std::vector<ReportQueue> server_queues = {ReportQueue::kGain, ReportQueue::kFifo};
   std::vector<int> workers = {1, 3, 10};
   int branches = 2;  // of the rounds of one more variant of sd and fsd; 1: no such variant
   std::vector<TreeChoice> trees;  // of rounds of sd, two more variants each

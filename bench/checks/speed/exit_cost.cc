@@ -46,11 +46,11 @@ class ChainSession final {
     open.end_position = kPrompt + Position{options_.rows + 1} * (options_.passes + 2);
     open.policy.wants_exits = wants_exits_;
     acked_reports_ = 0;
-    channel_ = std::make_shared<ExitReportChannel>(ReportQueue::kPriority,
-                                                   [this](const ExitReport& report) {
-                                                     acked_reports_ = report.seq;
-                                                     ++reports_;
-                                                   });
+    channel_ =
+        std::make_shared<ExitReportChannel>(ReportQueue::kGain, [this](const ExitReport& report) {
+          acked_reports_ = report.seq;
+          ++reports_;
+        });
     scheduler_.connect(stream_, std::to_string(stream_), clock_.now(), {.reports = channel_});
     receive({.body = std::move(open)});
     turn();

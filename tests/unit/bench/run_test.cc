@@ -195,6 +195,29 @@ TEST(BenchRunTest, AVirtualRunIsKeptGoneOnWithAndCompared) {
   EXPECT_EQ(same.exit_code, 0) << same.err;
 }
 
+// Of two links, one near and one far.
+TEST(BenchRunTest, DraftingBesideTheTargetPaysNoLink) {
+  std::vector<std::string> arguments = command("run");
+  for (const char* flag :
+       {"--strategy=ar,sd-cloud-best,block-cloud,mirror-sd,edge-strong", "--clock=virtual",
+        "--pace=table9-5ms,table9-95ms", "--exit-cost=1", "--json"}) {
+    arguments.emplace_back(flag);
+  }
+  const FinishedProcess done = bench(arguments);
+  const Json json = last_line(done.out);
+  EXPECT_EQ(json["compared"], 2 * (1 + 3 * 7 + 1)) << done.err;
+  EXPECT_EQ(json["mismatches"], 0);
+  ASSERT_EQ(json["cells"].size(), 10u);
+  const auto tpot = [&](std::size_t cell) { return json["cells"][cell]["tpot_ms"]["value"]; };
+  for (std::size_t rival = 1; rival < 5; ++rival) {
+    EXPECT_NEAR(tpot(rival).get<double>(), tpot(5 + rival).get<double>(), 0.5) << rival;
+  }
+  EXPECT_EQ(tpot(4), tpot(9)) << "a strong edge has no link";
+  EXPECT_LT(tpot(2).get<double>(), tpot(1).get<double>()) << "a block takes one step";
+  EXPECT_LT(tpot(3).get<double>(), tpot(1).get<double>()) << "it drafts during the pass";
+  EXPECT_LT(tpot(1).get<double>(), tpot(0).get<double>());
+}
+
 std::string example_prices() {
   return source_dir() + "/bench/cost/files/example-prices.toml";
 }

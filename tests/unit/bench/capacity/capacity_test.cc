@@ -67,6 +67,52 @@ TEST(CapacityTest, DraftsThatAreNeverRightCostWhoVerifiesThem) {
   EXPECT_EQ(mean_of(ours->sessions).value, 10);
 }
 
+// A device on which rows cost little, and clients so far that their drafts come too late.
+TEST(CapacityTest, AServerDraftsForClientsThatAreFar) {
+  CapacityQuestion question = plain_arithmetic();
+  question.pace.pass = *PaceCurve::create({{1, 20}, {64, 40}});
+  question.pair = {.name = "good", .tau = 3.5, .gamma = 4};
+  question.draft_share = 1.0 / 16;
+  question.load.up.delay = question.load.down.delay = from_ms(100);
+  question.load.draft_step = from_ms(8);
+  const auto load = compare_drafters(question, {4, 64}, 2);
+  ASSERT_TRUE(load.ok()) << load.status().message();
+  const auto speed = [](const DrafterFigures& one) { return mean_of(one.tokens_per_s).value; };
+  EXPECT_GT(speed(load->by_server), 1.3 * speed(load->by_clients));
+  EXPECT_GT(load->both_over_better().value, 0.97);
+  EXPECT_EQ(load->by_clients.from_server, 0u);
+  EXPECT_EQ(load->by_server.from_clients, 0u);
+  EXPECT_GT(load->both.server_share(), 0.9);
+}
+
+// A step of the draft takes as long as a pass: nobody waits for it, and clients draft in time.
+TEST(CapacityTest, AServerWhoseDraftIsSlowLeavesDraftingToItsClients) {
+  CapacityQuestion question = plain_arithmetic();
+  question.pace.pass = *PaceCurve::create({{1, 40}, {64, 60}});
+  question.pair = {.name = "good", .tau = 3.5, .gamma = 4};
+  question.draft_share = 1;
+  question.load.draft_step = from_ms(1);
+  const auto load = compare_drafters(question, {4, 64}, 2);
+  ASSERT_TRUE(load.ok()) << load.status().message();
+  EXPECT_GT(load->both_over_better().value, 0.97);
+  EXPECT_LT(load->both.server_share(), 0.1);
+}
+
+// Sixteen sessions fill table 9's A100: a drafted row brings about what its time costs.
+TEST(CapacityTest, DraftsThatHardlyPayDoNotSlowAFullDevice) {
+  CapacityQuestion question;
+  question.pace = find_capacity_paces({"table9-5ms"})->front();
+  question.pair = find_capacity_pairs({"smollm2-gsm8k"})->front();
+  question.load.draft_step = from_ms(question.pace.step_ms);
+  question.load.up.delay = question.load.down.delay = from_ms(question.pace.one_way_ms);
+  question.load.warm_up = from_ms(5000);
+  question.load.measured = from_ms(20000);
+  const auto plain = run_capacity(question, CapacityContender::kPlain, {0, 64}, 16, 1);
+  const auto drafting = run_capacity(question, CapacityContender::kOursDrafting, {4, 64}, 16, 1);
+  ASSERT_TRUE(plain.ok() && drafting.ok());
+  EXPECT_GT(drafting->tokens_per_s, 0.97 * plain->tokens_per_s);
+}
+
 // A round waits 600 ms for the link, so that only long ones keep 107 ms a token.
 TEST(CapacityTest, TheBestDraftLengthIsFound) {
   CapacityQuestion question = plain_arithmetic();

@@ -86,6 +86,12 @@ TEST(CellCostTest, ADraftAloneCostsItsPower) {
       << "no answer";
 }
 
+TEST(CellCostTest, AStrongEdgePaysForBothModelsPower) {
+  const CellCost cost = cell_cost(cell_prices(), DraftPlace::kStrongEdge, cell_use());
+  EXPECT_FALSE(cost.total(CostKind::kApiByThePass));
+  EXPECT_NEAR(*cost.total(CostKind::kDevice), (36 + 360 + 144) / 40.0 * 10 / 1e3 * 0.3 / 3.6, 1e-9);
+}
+
 TEST(CellCostTest, TheExampleFileIsOne) {
   const Result<Prices> example =
       read_prices(source_dir() + "/bench/cost/files/example-prices.toml");

@@ -47,6 +47,21 @@ TEST(ContendersTest, AllAreEachOnceAndTheFirstIsPlainDecoding) {
   EXPECT_TRUE(has_own_text(variants.back()));
 }
 
+TEST(ContendersTest, WhatIsComparedBesideTheTargetHasItsOwnBestLength) {
+  const auto variants =
+      *contenders({"sd-cloud-best", "block-cloud", "edge-strong", "mirror-sd"}, {});
+  ASSERT_EQ(variants.size(), 3u * 7 + 1);
+  for (std::size_t i = 0; i < 21; ++i) {
+    EXPECT_EQ(variants[i].gamma, 2 + static_cast<int>(i) % 7);
+    EXPECT_EQ(variants[i].drafts_blocks, variants[i].best_of == "block-cloud");
+    EXPECT_FALSE(variants[i].uses_exits);
+    EXPECT_FALSE(has_own_text(variants[i]));
+  }
+  EXPECT_EQ(variants[20].place, DraftPlace::kStrongEdge);
+  EXPECT_EQ(variants[21].place, DraftPlace::kCloud);
+  EXPECT_TRUE(variants[21].uses_exits) << "it drafts from what they name";
+}
+
 TEST(ContendersTest, AblationsLeaveOutWhatTheirNamesSay) {
   const auto variants = *contenders({"mirror-plain", "mirror-exits", "mirror-fanout"}, {4});
   EXPECT_TRUE(variants[0].without_exits);

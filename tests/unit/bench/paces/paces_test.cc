@@ -69,6 +69,24 @@ TEST(PacesTest, Table9IsTakenByTheRow) {
   EXPECT_NEAR(table9_step_ms(24), (10.63 + 14.49) / 2, 1e-9);
 }
 
+TEST(PacesTest, DevicesOf2026DraftForTable9sTarget) {
+  const PaceCurve table9 = pass_curve(pace("table9-5ms"));
+  for (const std::string name : {"orin-nano", "agx-orin", "thor"}) {
+    for (const PassTimes times : {PassTimes::kPrinted, PassTimes::kMeasured}) {
+      const PaperPace one = with_times(pace(name), times);
+      EXPECT_EQ(one.name, name) << "its times are known once";
+      EXPECT_EQ(pass_curve(one).to_string(), table9.to_string()) << name;
+    }
+    EXPECT_EQ(with_link(pace(name), PaceLink::kDistance).one_way_ms, 5) << name;
+    EXPECT_EQ(pass_curve(at_distance(pace(name), 40)).to_string(), table9.to_string()) << name;
+  }
+  EXPECT_GT(pace("orin-nano").step_ms, pace("agx-orin").step_ms);
+  EXPECT_GT(pace("agx-orin").step_ms, pace("thor").step_ms);
+  EXPECT_DOUBLE_EQ(step_curve(pace("thor")).ms(1), strong_edge_step().ms(1));
+  EXPECT_NEAR(1e3 / strong_edge_pass().ms(1), 54.9, 1e-9);
+  EXPECT_NEAR(8e3 / strong_edge_pass().ms(8), 308.7, 1e-9);
+}
+
 TEST(PacesTest, AnotherDistanceKeepsTheDeviceButNotThePapersResults) {
   const PaperPace moved = at_distance(pace("rtx-68m-7b"), 150);
   EXPECT_EQ(moved.name, "rtx-68m-7b@150ms");

@@ -97,6 +97,18 @@ TEST_F(RunFlagsTest, WhatNeedsItsOwnServerRefusesAnother) {
   EXPECT_THAT(refusal(), HasSubstr("--strategy sd-cloud needs a server of its own"));
 }
 
+TEST_F(RunFlagsTest, WhatOnlyTheSimulationCanPaceNeedsVirtualTime) {
+  flags_.grid.paces = {"table9-5ms"};
+  for (const std::string name : {"block-cloud", "edge-strong", "mirror-server"}) {
+    flags_.clock = RunClock::kReal;
+    flags_.strategies = {name};
+    EXPECT_THAT(refusal(), HasSubstr("--strategy " + name));
+    EXPECT_THAT(refusal(), HasSubstr("--clock virtual"));
+    flags_.clock = RunClock::kVirtual;
+    EXPECT_TRUE(make_run(flags_).ok()) << name;
+  }
+}
+
 TEST_F(RunFlagsTest, WithoutANetworkPacesHaveTheirOwnDelay) {
   flags_.grid.paces = {"table9-42ms"};
   EXPECT_THAT(settings(), ElementsAre("table9-42ms"));

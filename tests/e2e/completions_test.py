@@ -296,6 +296,7 @@ class Ends(unittest.TestCase):
 
 class DraftsOfTheServer(unittest.TestCase):
     """Clients without a draft get the same text from a server that drafts itself, in fewer passes."""
+    PAYS = ('--pace-pass-ms', 20)  # rows take no time of such a pass, so that drafts always pay
     ASKED = [{'prompt': 'In view: red box at 1.0 m, blue box at 2.0 m. Say it again: ' * 4, 'max_tokens': 60, 'seed': 3,
               'temperature': temperature} for temperature in (0, 0.7)]
 
@@ -312,18 +313,20 @@ class DraftsOfTheServer(unittest.TestCase):
     def test_by_look_up_and_by_a_model(self):
         plain, none, passes = self.answers('--draft-source', 'none')
         self.assertEqual(none, 0)
-        for flags in ((), ('--draft-model', DRAFT), ('--draft-model', DRAFT, '--draft-source', 'model')):
+        for flags in ((), ('--draft-model', DRAFT), ('--draft-model', DRAFT, '--draft-source', 'model'),
+                      ('--draft-model', DRAFT, '--draft-threads', '1')):
             texts, accepted, fewer = self.answers(*flags)
             self.assertEqual(texts, plain, flags)
             self.assertGreater(accepted, 0, flags)
             self.assertLess(fewer, passes, flags)
 
     def test_an_edge_says_whether_they_are_welcome(self):
-        with Server('--draft-model', DRAFT) as server:
+        with Server('--draft-model', DRAFT, *self.PAYS) as server:
             ask = ('run', '--server', server.address, '-p', PROMPT, '-n', '40', '--json', '--temp', '0')
             both = edge(*ask, '--model', DRAFT).json
             alone = edge(*ask, '--model', DRAFT, '--draft-at', 'edge').json
-            without = edge(*ask, '--tokenizer', DRAFT, '--draft-at', 'server').json
+            without = max((edge(*ask, '--tokenizer', DRAFT, '--draft-at', 'server').json for _ in range(3)),
+                          key=lambda answer: answer['spec_decode_num_server_tokens'])
         self.assertEqual(both['ids'], alone['ids'])
         self.assertEqual(both['ids'], without['ids'])
         self.assertEqual(alone['spec_decode_num_server_tokens'], 0)
@@ -351,12 +354,84 @@ class DraftsOfTheServer(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "its tokenizer is .*Remedy"):
                 Server('--draft-model', other)
 
+    def test_without_memory_for_both_it_is_refused(self):
+        with self.assertRaisesRegex(RuntimeError, '--draft-model, whose keys and values count too: --kv-cache-memory 1000'):
+            Server('--draft-model', DRAFT, '--kv-cache-memory', '1000')
+
+    def test_a_tenants_answer_is_drafted_from_its_earlier_ones_and_nobody_elses(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tokens = Path(folder) / 'tokens'
+            keys = {name: new_key(tokens, name) for name in ('alice', 'bob')}
+            with Server('--http-port', 0, '--metrics-port', 0, '--token-file', tokens, *self.PAYS) as server:
+                def accepted(name):
+                    counts = [server.metric(f'{what}_total') for what in ('server_draft_tokens_accepted', 'generation_tokens')]
+                    code, answer = Client(server, keys[name]).ask(
+                        'POST', '/v1/completions', {'prompt': PROMPT, 'max_tokens': 60, 'temperature': 0})
+                    self.assertEqual(code, 200, answer)
+                    whole = counts[1] + answer['usage']['completion_tokens']
+                    while server.metric('generation_tokens_total') < whole:  # counted after the answer
+                        time.sleep(0.01)
+                    return server.metric('server_draft_tokens_accepted_total') - counts[0]
+                first, again, other = accepted('alice'), accepted('alice'), accepted('bob')
+                self.assertGreater(server.metric('lookup_tokens'), 100)
+        self.assertLess(first, again)
+        self.assertLess(other, again)
+
     def test_what_contradicts_itself_is_refused(self):
         for flags, words in ((('--draft-source', 'model'), '--draft-model'),
                              (('--draft-model', DRAFT, '--draft-source', 'lookup'), 'leave one of them out'),
+                             (('--draft-threads', '2'), 'name one with --draft-model'),
                              (('--draft-model', DRAFT.parent / 'none'), 'none')):
             with self.assertRaisesRegex(RuntimeError, words):
                 Server(*flags)
+
+
+class Levels(unittest.TestCase):
+    TABLE = ('--elastic', TARGET / 'elastic.json')
+
+    def text(self, client, **fields):
+        code, answer = client.chat(max_tokens=24, temperature=0, **fields)
+        self.assertEqual(code, 200, answer)
+        return answer['choices'][0]['message']['content'], answer
+
+    def test_each_request_names_its_level_and_gets_that_ones_text(self):
+        alone = {}
+        for level in ('100', '40'):
+            with Server('--http-port', 0, *self.TABLE, '--level', level) as server:
+                alone[level] = self.text(Client(server))[0]
+        self.assertNotEqual(alone['100'], alone['40'])
+        with Server('--http-port', 0, *self.TABLE) as server:
+            client = Client(server)
+            with ThreadPoolExecutor(8) as pool:  # in the same passes
+                asked = [('100', '40')[i % 2] for i in range(24)]
+                texts = list(pool.map(lambda level: self.text(client, model=f'demo-target@{level}'), asked))
+            for level, (text, answer) in zip(asked, texts):
+                self.assertEqual(text, alone[level])
+                self.assertEqual(answer['level']['name'], level)
+            self.assertEqual(self.text(client)[0], alone['100'])
+            models = [each['id'] for each in client.ask('GET', '/v1/models')[1]['data']]
+            self.assertEqual(models[:2], ['demo-target', 'demo-target@100'])
+            answer = edge('run', '--server', server.address, '--model', DRAFT, '-p', PROMPT, '-n', '24', '--temp', '0', '--json')
+            self.assertEqual(answer.json['text'], alone['100'])
+
+    def test_a_deadline_chooses_a_level_and_the_answer_says_which(self):
+        with Server('--http-port', 0, *self.TABLE) as server:
+            client = Client(server)
+            self.assertEqual(self.text(client, slo={'time_ms': 1e8})[1]['level']['name'], '100')
+            late = self.text(client, slo={'time_ms': 0.001})[1]['level']
+            self.assertEqual((late['name'], late['keeps_slo']), ('40', False))
+            self.assertGreater(late['ttft_ms'], 0)
+            events, _ = client.events(max_tokens=4, slo={'tpot_share': 1})
+            self.assertIn('level', events[-1])
+            for slo, words in (({'time_ms': 0}, 'time_ms'), ({'time_ms': 0.001, 'strict': True}, 'no level keeps'),
+                               ({'time_ms': 800, 'unverified': 'allow'}, 'unverified')):
+                code, answer = client.chat(max_tokens=24, slo=slo, stream='unverified' in slo)
+                self.assertEqual(code, 400, answer)
+                self.assertIn(words, answer['error']['message'])
+            code, answer = client.chat(model='demo-target@100,12:60')
+            self.assertIn('one level answers', answer['error']['message'])
+            code, answer = client.chat(model='demo-target@61')
+            self.assertEqual(code, 404, answer)
 
 
 class KernelsOfTheGpu(unittest.TestCase):
@@ -372,9 +447,28 @@ class KernelsOfTheGpu(unittest.TestCase):
                 self.assertEqual('for tests only' in ''.join(server.log), device == 'host-cuda')
         self.assertEqual(*found)
 
+    def test_the_edges_own_models_give_the_cpus_text(self):
+        """Draft and target by fibers, the target on two devices; the draft alone beside a target on the CPU."""
+        def ids(*flags):
+            answer = edge('run', '--target', TARGET, '--model', DRAFT, '-p', 'Ann has 5 apples.', '-n', '6', '--temp', '0.7',
+                          '--seed', '3', '-c', '64', '--json', *flags)
+            return answer.json['ids']
+        wanted = ids()
+        self.assertEqual(ids('--device', 'host-cuda', '--gpus', '0,1', '--draft-device', 'cpu'), wanted)
+        self.assertEqual(ids('--draft-device', 'host-cuda', '--gpus', '0,1'), wanted)
+
+    def test_a_draft_on_threads_of_its_own_stands_beside_a_target_on_two_devices(self):
+        with Server('--device', 'host-cuda', '--gpus', '0,1', '--draft-model', DRAFT, '--draft-threads', '1') as server:
+            self.assertIn('on threads of its own', ''.join(server.log))
+
     def test_a_gpu_that_is_not_there_is_refused_with_the_reason(self):
         with self.assertRaisesRegex(RuntimeError, 'device cuda: .*Remedy'):
             Server('--device', 'cuda')
+        for flags, words in ((('--device', 'cuda'), 'device cuda: .*Remedy'), (('--gpus', '1'), '--gpus: .*Remedy'),
+                             (('--draft-device', 'cuda'), '--draft-device cuda: there is no draft model')):
+            refused = edge('run', '--target', TARGET, '-p', 'a', *flags)
+            self.assertRegex(refused.err, words)
+            self.assertNotEqual(refused.code, 0)
 
 
 if __name__ == '__main__':

@@ -13,13 +13,13 @@ import sys
 import time
 import unittest
 
-from programs import BIN, DRAFT, ROOT, Edge, Server, edge
+from programs import BIN, DRAFT, FORGETFUL, ROOT, Edge, Server, edge
 from runner import run_tests
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '--temp', '1', '--seed', '3',
           '--json')
-PACE = ('--pace-pass-ms', '40')
+PACE = (*FORGETFUL, '--pace-pass-ms', '40')
 CONNECTIONS = 20
 
 

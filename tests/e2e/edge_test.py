@@ -20,13 +20,13 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import DRAFT, TARGET, Edge, Server, edge
+from programs import DRAFT, FORGETFUL, TARGET, Edge, Server, edge
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 CHAT_LINE = f'{PROMPT.splitlines()[0]} red chair ahead at 1.0 m. Find it.'
 LONG_ANSWER = ('-n', '60', '--temp', '1', '--seed', '11')
-PACED = ('--pace-pass-ms', '200')  # slow enough that a test can act in the middle of an answer
+PACED = (*FORGETFUL, '--pace-pass-ms', '200')  # slow enough that a test can act in the middle of an answer
 
 
 class WithServer(unittest.TestCase):
@@ -34,7 +34,7 @@ class WithServer(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
+        cls.server = Server(*FORGETFUL)
 
     @classmethod
     def tearDownClass(cls):

@@ -108,6 +108,11 @@ class Fetch(unittest.TestCase):
         self.assert_refused('are needed')
         self.assertFalse(Path(f'{self.pip}.calls').exists())
 
+    def test_a_disk_too_full_for_the_peak_alone_is_said_too(self):
+        self.describe(bytes=shutil.disk_usage(self.folder).free * 6 // 10)  # fits; the weights' copy is 1.5 times it
+        self.assert_refused('for weights in the order of the kernels')
+        self.assertFalse(Path(f'{self.pip}.calls').exists())
+
     def test_a_file_that_somebody_has_is_copied(self):
         own = self.folder / 'own'
         own.mkdir()

@@ -6,6 +6,7 @@
 What needs a device or a cgroup of its own runs as root only. SPDX-License-Identifier: Apache-2.0
 """
 import contextlib
+import http.client
 import json
 import os
 import pty
@@ -14,11 +15,12 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
 from devices import Cgroup, LoopDisk, MountedTmpfs, cannot
-from programs import DRAFT, TARGET, Edge, Server, edge
+from programs import DRAFT, TARGET, Edge, Server, edge, free_port, wait_until_served
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -152,6 +154,20 @@ class FromFlash(unittest.TestCase):
         self.assertEqual(answer.code, 1, answer.err)
         self.assertRegex(answer.err, r'shrinking\.pack, (layer \d+|the output matrix|the embedding)')
 
+    def test_what_is_unverified_by_a_deadline_is_confirmed_or_corrected(self):
+        flags = ('run', '--model', DRAFT, '--target', self.pack, '-c', '256', '-p', PROMPT, '-n', '24', '--json',
+                 '--memory-budget', self.budget())
+        plain = edge(*flags)
+        late = edge(*flags, '--flash-bandwidth', '40MB/s', '--slo', 'time_ms=300', '--slo-unverified')
+        self.assertEqual(late.code, 0, late.err)
+        self.assertEqual(late.json['ids'], plain.json['ids'])
+        given = late.json['unverified']
+        self.assertGreaterEqual(given['after_ms'], 290)
+        confirmed = late.json['text'].startswith(given['text'])
+        self.assertEqual(given['outcome'], 'confirmed' if confirmed else 'corrected')
+        self.assertIn('deadline: unverified', late.err)
+        self.assertIsNone(plain.json['unverified'])
+
     def test_a_trace_and_the_figures_tell_what_each_pass_did(self):
         trace = Path(self.folder.name) / 'trace.json'
         answer = edge('run', '--model', DRAFT, '--strategy', 'sd', '--target', self.pack, '-c', '256',
@@ -222,6 +238,101 @@ class FromFlash(unittest.TestCase):
             self.assertNotEqual(refused.code, 0, name)
             self.assertIn(str(path), refused.err)
             self.assertEqual(refused.out, '')
+
+
+
+class LevelsOfAPack(unittest.TestCase):
+    """An elastic target, packed level by level."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.pack = Path(cls.folder.name) / 'levels.pack'
+        packed = edge('pack', '--model', TARGET, '--elastic', '--out', cls.pack)
+        assert packed.code == 0, packed.err
+        cls.here = ('--target', cls.pack, '-c', '256')
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def budget(self, *flags):
+        refused = edge('run', *self.here, *flags, '-p', PROMPT, '--memory-budget', '1MiB')
+        self.assertEqual(refused.code, 2, refused.err)
+        return re.search(r'at least (\d+ MiB)', refused.err)[1].replace(' ', '')
+
+    def test_a_level_gives_the_text_that_it_gives_in_memory(self):
+        common = ('--draft-source', 'none', '-p', PROMPT, '-n', '24', '--json', '--temp', '0')
+        for level in ('100', '60', '100,9:40'):
+            memory = edge('run', '--target', TARGET, '--elastic', TARGET / 'elastic.json', '-c', '256', '--level', level, *common)
+            for budget in ((), ('--memory-budget', self.budget())):
+                packed = edge('run', *self.here, '--level', level, *budget, *common)
+                self.assertEqual(packed.code, 0, packed.err)
+                self.assertEqual(packed.json['ids'], memory.json['ids'], level)
+                self.assertEqual(packed.json['level']['course'], level)
+
+    def test_a_named_level_takes_its_own_memory_and_reads_no_more(self):
+        sizes = {}
+        for level in ('100', '40'):
+            answer = edge('run', *self.here, '--draft-source', 'none', '--level', level, '-p', PROMPT, '-n', '4')
+            sizes[level] = int(re.search(r'in memory \((\d+) MiB\)', answer.err)[1])
+        table = {level['name']: level['bytes']['bf16'] for level in json.loads((TARGET / 'elastic.json').read_text())['levels']}
+        for level, mib in sizes.items():
+            self.assertAlmostEqual(mib, table[level] / (1 << 20), delta=2)
+        refused = edge('run', *self.here, '--level', '61', '-p', PROMPT)
+        self.assertIn('100, 90, 80, 70, 60, 50, 40', refused.err)
+
+    def test_by_a_deadline_the_level_in_memory_says_what_it_expects(self):
+        """Of a flash so slow that a whole answer takes two seconds."""
+        drafting = ('--draft-level', '60')
+        file = os.environ.get('OUTRIDER_DEADLINE_PROMPTS')  # JSONL, as outrider-train data-robot writes it
+        lines = Path(file or DRAFT.parents[1] / 'bench/prompts/robot.jsonl').read_text(encoding='utf-8').splitlines()
+        prompts = [json.loads(line)['prompt'] for line in (lines if file else lines[0:1] + lines[2:3])]
+        port = free_port()
+        serving = Edge('serve', *self.here, *drafting, '--memory-budget', self.budget(*drafting), '--port', port, '-n', '80',
+                       '--temp', '0', '--flash-bandwidth', os.environ.get('OUTRIDER_DEADLINE_FLASH', '15MB/s'))
+        try:
+            wait_until_served(f'http://127.0.0.1:{port}')
+            given = [self.ask_by_deadline(port, prompt) for prompt in prompts]
+        finally:
+            serving.interrupt()
+            serving.wait()
+        parses = [text for text, _, _ in given if self.ACTION.search(text)]
+        same = [1 for text, final, _ in given if self.action(text) == self.action(final)]
+        seconds = sorted(took for _, _, took in given)
+        print(f'deadline: {len(parses)} of {len(given)} parse by it, {len(same)} as the final one; '
+              f'an answer takes {seconds[len(seconds) // 2]:.1f} s')
+        self.assertGreaterEqual(len(parses), 0.95 * len(given))
+        self.assertGreater(seconds[len(seconds) // 2], 1.5)
+
+    ACTION = re.compile(r'\nAction: (stop|(?:turn left|turn right|move forward) \((?:small|medium|large)\))$')
+
+    def action(self, text):
+        found = self.ACTION.search(text)
+        return found[1] if found else None
+
+    def ask_by_deadline(self, port, prompt):
+        """What was there 800 ms after the request was sent, the final text, and when that had come."""
+        connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
+        begin = time.monotonic()
+        connection.request('POST', '/v1/chat/completions', json.dumps(
+            {'messages': [{'role': 'user', 'content': prompt}], 'stream': True, 'slo': {'time_ms': 800, 'unverified': 'allow'}}),
+            {'Content-Type': 'application/json'})
+        text, there = '', None
+        for line in connection.getresponse():
+            if not line.startswith(b'data: {'):
+                continue
+            event = json.loads(line[6:])
+            choice = event['choices'][0] if event['choices'] else {}
+            text += choice.get('delta', {}).get('content') or ''
+            unverified = event.get('unverified') or {}
+            if 'continuation' in unverified and time.monotonic() - begin < 0.81:
+                there = text + unverified['continuation']
+            if choice.get('finish_reason') and there is None and time.monotonic() - begin < 0.81:
+                there = text
+        took = time.monotonic() - begin
+        connection.close()
+        return there or '', text, took
 
 
 class OnABadDisk(unittest.TestCase):

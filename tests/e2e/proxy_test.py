@@ -20,7 +20,8 @@ import unittest
 from pathlib import Path
 
 from name_server import NameServer
-from programs import CLEAN_ENVIRONMENT, DRAFT, ROOT, Server, edge, ending_with_us, free_port, make_certificate
+from programs import (CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, ROOT, Server, edge, ending_with_us, free_port,
+                      make_certificate)
 from runner import run_tests
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -49,7 +50,14 @@ class Proxied:
         self.start()
 
     def start(self):
-        self.server = Server('--http-port', self.health, *self.flags, port=self.port)
+        self.server = Server('--http-port', self.health, '--metrics-port', 0, *self.flags, port=self.port)
+
+    def wait_for_sessions(self, number, seconds=30):
+        give_up = time.monotonic() + seconds
+        while self.server.metric('num_requests_running') < number:
+            if time.monotonic() > give_up:
+                raise RuntimeError(f'no {number} sessions at once within {seconds} s')
+            time.sleep(0.02)
 
 
 @unittest.skipUnless(shutil.which('haproxy') and shutil.which('openssl'),
@@ -112,7 +120,7 @@ class Lossless(BehindHaproxy):
 
 
 class UnderLoad(BehindHaproxy):
-    flags = ('--pace-pass-ms', '10')
+    flags = ('--pace-pass-ms', '10', *FORGETFUL)
 
     def answer_until(self, stopping, seed, expected):
         """Reconnects of one answer after the other."""
@@ -147,6 +155,7 @@ class UnderLoad(BehindHaproxy):
 class Failover(UnderLoad):
     def test_answers_go_on_while_servers_are_killed_and_come_back(self):
         def kill(one, _):
+            one.wait_for_sessions(2)  # of which one may just end
             one.server.kill()  # its streams go to the other
             time.sleep(1.0)
             one.start()

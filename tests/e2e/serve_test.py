@@ -17,12 +17,12 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from programs import DRAFT, START_SECONDS, TARGET, Edge, Server, free_port, wait_until_served
+from programs import DRAFT, FORGETFUL, START_SECONDS, TARGET, Edge, Server, free_port, wait_until_served
 from runner import run_tests
 
 QUESTION = {'messages': [{'role': 'user', 'content': 'Pick up the red cup.'}], 'stream': True}
 STREAMS = 64
-PACED = ('--pace-pass-ms', '20')
+PACED = (*FORGETFUL, '--pace-pass-ms', '20')
 PRICES = '''date = "2026-01-31"
 [api]
 input = 2

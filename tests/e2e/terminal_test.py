@@ -10,13 +10,13 @@ import re
 import time
 import unittest
 
-from programs import BIN, DRAFT, TARGET, Server, edge, free_port
+from programs import BIN, DRAFT, FORGETFUL, TARGET, Server, edge, free_port
 from runner import run_tests
 from terminal import BACKSPACE, CTRL_C, CTRL_D, LEFT, UP, Terminal
 
 ASKED = 'You drive a robot. A red chair stands ahead at 1.0 m. Find it.'
 LONG = ('-n', '60', '--temp', '1', '--seed', '11')
-PACED = ('--pace-pass-ms', '150')
+PACED = (*FORGETFUL, '--pace-pass-ms', '150')
 LOG_LINE = re.compile(r'\d\d:\d\d:\d\d\.\d\d\d (info|warning) ')
 
 

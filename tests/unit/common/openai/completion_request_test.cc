@@ -61,6 +61,35 @@ TEST(OpenaiRequest, ReadsTheTimeThatAnAnswerMayTake) {
   }
 }
 
+TEST(OpenaiRequest, AllowsWhatIsUnverifiedByADeadline) {
+  const auto asked = [](const std::string& slo, const std::string& more = R"("stream":true,)") {
+    return chat(more + R"("slo":)" + slo + R"(,"messages":[{"role":"user","content":"hi"}])");
+  };
+  const auto request = asked(R"({"time_ms":800,"unverified":"allow"})");
+  ASSERT_TRUE(request.ok()) << request.status().to_string();
+  EXPECT_TRUE(request->params.wish.slo.unverified);
+  EXPECT_EQ(request->params.wish.slo.time_ms, 800);
+  for (const char* slo : {R"({"time_ms":800,"unverified":true})", R"({"unverified":"allow"})",
+                          R"({"time_ms":800,"unverified":"deny"})",
+                          R"({"time_ms":8,"unverified":"allow","strict":true})",
+                          R"({"time_ms":8,"unverified":"allow","ttft_share":0.4})",
+                          R"({"tpot_ms":8,"unverified":"allow"})"}) {
+    EXPECT_EQ(asked(slo).status().code(), StatusCode::kInvalidArgument) << slo;
+    EXPECT_THAT(asked(slo).status().message(), HasSubstr("slo")) << slo;
+  }
+  EXPECT_THAT(asked(R"({"time_ms":800,"unverified":"allow"})", "").status().message(),
+              HasSubstr("\"stream\": true"));
+}
+
+// A program that gives such answers by default gives whole ones to who wants them whole.
+TEST(OpenaiRequest, AWholeAnswerHasNothingUnverified) {
+  const CompletionParams defaults{.wish = {.slo = {.time_ms = 800, .unverified = true}}};
+  const std::string body = R"({"prompt":"x")";
+  EXPECT_FALSE(parse_completion(body + "}", false, defaults)->params.wish.slo.asks());
+  EXPECT_TRUE(
+      parse_completion(body + R"(,"stream":true})", false, defaults)->params.wish.slo.unverified);
+}
+
 TEST(OpenaiRequest, WhatOtherClientsSendIsRead) {
   EXPECT_EQ(chat(R"("max_tokens":16.0)")->params.text.max_tokens, 16);
   EXPECT_EQ(chat(R"("max_completion_tokens":5)")->params.text.max_tokens, 5);

@@ -56,6 +56,10 @@ TEST_F(OpenaiRoutesTest, ALevelIsWhatFollowsTheModelsName) {
   EXPECT_EQ(level, "60");
   ask("whatever");
   EXPECT_EQ(level, "");
+  ask("robot@100,12:60");
+  EXPECT_EQ(level, "100,12:60");
+  EXPECT_THAT(ask("robot@100,12:7"), HasSubstr("404"));
+  EXPECT_THAT(ask("robot@100,60"), HasSubstr("404"));
   EXPECT_THAT(ask("robot@7"), AllOf(HasSubstr("404"), HasSubstr("with the levels 100, 60")));
   EXPECT_THAT(http_get(server_->address(), "/v1/models/robot@60"), HasSubstr("\"agreement\":0.75"));
 }
@@ -65,6 +69,16 @@ TEST_F(OpenaiRoutesTest, WithoutLevelsNoneIsFoundAndNoTimeIsKept) {
   EXPECT_THAT(post(R"({"prompt": "x", "model": "robot@60"})"), HasSubstr("has no level"));
   EXPECT_THAT(post(R"({"prompt": "x", "slo": {"time_ms": 80}})"), HasSubstr("has no levels"));
   EXPECT_THAT(post(R"({"prompt": "x", "model": "robot@auto"})"), HasSubstr("404"));
+}
+
+TEST_F(OpenaiRoutesTest, WhatIsUnverifiedNeedsADraftAndNoLevels) {
+  const std::string asked =
+      R"({"prompt": "x", "stream": true, "slo": {"time_ms": 80, "unverified": "allow"}})";
+  start();
+  EXPECT_THAT(post(asked), HasSubstr("has no levels"));
+  service_.defaults.speculation = true;
+  start();
+  EXPECT_THAT(post(asked), HasSubstr("not here"));
 }
 
 // What writes tokens or text may take long; it does so on the server's second thread.

@@ -41,6 +41,22 @@ TEST(PassCostBookTest, WhatExitsAddIsTakenWhereBothAreKnown) {
   EXPECT_NEAR(to_ms(book.costs().points[1].time), 30, 1e-6) << "without them";
 }
 
+TEST(PassCostBookTest, APassThatWasHeldUpDoesNotMakeItsRowsExpensive) {
+  PassCostBook book;
+  book.add(60, false, from_ms(21));
+  book.add(1, false, from_ms(20));
+  book.add(4, false, from_ms(700));
+  EXPECT_NEAR(to_ms(book.costs().points[1].time), 42, 1e-6);
+  book.add(8, false, from_ms(40));
+  EXPECT_NEAR(to_ms(book.costs().points[2].time), 40, 1e-6) << "that may be what rows take";
+  PassCostBook other;
+  other.add(2, false, from_ms(20));
+  other.add(8, false, from_ms(700));
+  EXPECT_NEAR(to_ms(other.costs().points[1].time), 160, 1e-6) << "four passes of two, twice";
+  other.add(1, false, from_ms(700));
+  EXPECT_NEAR(to_ms(other.costs().points[0].time), 40, 1e-6);
+}
+
 TEST(PassCostBookTest, PrefillsAndNothingAreLeftOut) {
   PassCostBook book;
   book.add(0, false, from_ms(1));

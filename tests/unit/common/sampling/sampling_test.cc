@@ -250,16 +250,27 @@ TEST(Perturb, GivesTheScoresByWhichTokensAreRanked) {
   for (const float temperature : {0.0f, 0.7f}) {
     const SamplingParams params{.temperature = temperature};
     const std::vector<Candidate> ranked = rank(logits, params, 11, 5, 90);
-    std::vector<TokenId> tokens;
-    for (const Candidate& candidate : ranked) tokens.push_back(candidate.token);
-    const std::vector<Candidate> perturbed = perturb(logits, params, 11, 5, tokens);
-    ASSERT_EQ(perturbed.size(), ranked.size());
+    std::vector<Candidate> perturbed;
+    for (const Candidate& one : ranked) {
+      perturbed.push_back({one.token, logits[static_cast<std::size_t>(one.token)]});
+    }
+    perturb(perturbed, params, 11, 5);
+    const float apart = perturbed[0].score - ranked[0].score;
     for (std::size_t i = 0; i < ranked.size(); ++i) {
       EXPECT_EQ(perturbed[i].token, ranked[i].token);
-      EXPECT_FLOAT_EQ(perturbed[i].score, ranked[i].score) << "T " << temperature;
+      EXPECT_NEAR(perturbed[i].score, ranked[i].score + apart, 1e-4) << "T " << temperature;
     }
   }
-  EXPECT_TRUE(perturb(logits, {}, 1, 1, {}).empty());
+  perturb({}, {}, 1, 1);
+}
+
+TEST(Perturb, LeavesTokensThatNobodyConsidersOut) {
+  std::vector<Candidate> some = {{4, -kInfinity}, {7, 1.5f}};
+  perturb(some, {.temperature = 0.7f}, 11, 5);
+  EXPECT_EQ(some[0].score, -kInfinity);
+  std::vector<Candidate> none = {{4, -kInfinity}, {7, -kInfinity}};
+  perturb(none, {.temperature = 0.7f}, 11, 5);
+  EXPECT_EQ(none[1].score, -kInfinity);
 }
 
 }  // namespace

@@ -279,5 +279,43 @@ TEST(MirroredTree, RefusesAPeerThatRepeatsCommittedTokensWithoutEnd) {
   EXPECT_LT(verifier.ids().runs(), 5'000u);
 }
 
+// The edge guesses a and b below the root, c and d below a, and sends a and c.
+TEST(MirroredTree, AVerifierInTheSameProcessKnowsWhatElseTheDraftGuessed) {
+  Pair pair;
+  const NodeIndex a = pair.edge.add(kRoot, 10), b = pair.edge.add(kRoot, 11);
+  const NodeIndex c = pair.edge.add(a, 12);
+  pair.edge.add(a, 13);
+  pair.edge.add(b, 200);
+  pair.edge.set_confidence(b, 0.25f);
+  pair.carry({a, c});
+  const auto tokens = [&](NodeIndex parent) {
+    std::vector<TokenId> known;
+    for (const DraftCandidate& one : pair.verifier.candidates(parent)) known.push_back(one.token);
+    return known;
+  };
+  EXPECT_THAT(tokens(kRoot), ElementsAre(10, 11));
+  EXPECT_EQ(pair.verifier.candidates(kRoot)[1].confidence, 0.25f);
+  const NodeIndex at = pair.verifier.child(kRoot, 10);
+  EXPECT_THAT(tokens(at), ElementsAre(12, 13));
+  EXPECT_THAT(tokens(pair.verifier.child(at, 12)), IsEmpty());
+  const NodeIndex below = pair.edge.add(b, 14);
+  pair.carry({b, below});
+  EXPECT_THAT(tokens(pair.verifier.child(kRoot, 11)), ElementsAre(14))
+      << "200 is beyond the target's vocabulary";
+
+  pair.verifier.commit(std::vector<TokenId>{10});
+  EXPECT_THAT(tokens(kRoot), ElementsAre(12, 13)) << "the root is a now";
+  pair.verifier.commit(std::vector<TokenId>{50});
+  EXPECT_THAT(tokens(kRoot), IsEmpty());
+}
+
+TEST(MirroredTree, CandidatesOfADeadNodeAreForgotten) {
+  Pair pair;
+  const NodeIndex a = pair.edge.add(kRoot, 10);
+  pair.verifier.commit(std::vector<TokenId>{50});
+  EXPECT_EQ(pair.carry({a}).dead, 1u);
+  EXPECT_THAT(pair.verifier.candidates(kRoot), IsEmpty());
+}
+
 }  // namespace
 }  // namespace outrider

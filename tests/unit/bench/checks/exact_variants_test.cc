@@ -63,9 +63,9 @@ TEST(ExactVariants, ServersThatDraftAreVariantsOfTheirOwn) {
                           "sd server drafts", "mirror server look-up", "mirror server drafts"));
   EXPECT_THAT(variants[2].grid.server_flags,
               ElementsAre("--draft-source=both", "--draft-model=models/d"));
-  EXPECT_THAT(missing_features(variants, rich_answers(variants)),
-              ElementsAre("the server's draft stood (remote)",
-                          "the server's look-up stood (remote)"));
+  EXPECT_THAT(
+      missing_features(variants, rich_answers(variants)),
+      ElementsAre("the server's draft stood (remote)", "the server's look-up stood (remote)"));
 }
 
 TEST(ExactVariants, PrunesTreesThatWaitAndThoseThatDoNot) {

@@ -195,9 +195,7 @@ TEST_F(ProxyFaultTest, AResetCountsEvenIfTheLinkIsRestoredAtOnce) {
     char byte = 0;
     ASSERT_EQ(recv(near_.get(), &byte, 1, 0), -1);
     ASSERT_EQ(errno, ECONNRESET);
-    ASSERT_TRUE(soon([&] {
-      return tcp_connection({}, address_).ok();
-    }));
+    ASSERT_TRUE(soon([&] { return tcp_connection({}, address_).ok(); }));
     wait_readable(listener_.get(), SystemClock().now() + std::chrono::seconds(10));
     far_ = UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     connect_again();

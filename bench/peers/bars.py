@@ -11,8 +11,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../tests/soak'))
 from outcome import bootstrap  # noqa: E402
 
-ONE_ROW = {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4, 'IQ4_NL': 1.0, 'IQ4_XS': 1.0}
-MORE_ROWS = 1.2
+ONE_ROW = {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4, 'Q4_K': 1.05, 'IQ4_NL': 1.0, 'IQ4_XS': 1.0}
+MORE_ROWS, MORE_ROWS_OF = 1.2, {'Q4_K': 1.5}
+PROMPT, PROMPT_OF = 1.2, {'Q4_K': 1.15}
 # Tokens a second of so many clients of a server, relative to the peer's.
 SERVING = {1: 1.0, 4: 1.6, 8: 1.8, 16: 1.3}
 # With these the peer multiplies many rows by instructions that we do not use: reported without a bar.
@@ -32,7 +33,9 @@ def limit_of(case, kind, peer):
     verb, number = case.split()[:2]
     if verb == 'pass' and number == '1':
         return ONE_ROW.get(kind)
-    return None if any(unit in peer for unit in MATRIX_UNITS) else MORE_ROWS
+    if any(unit in peer for unit in MATRIX_UNITS):
+        return None
+    return PROMPT_OF.get(kind, PROMPT) if verb == 'prefill' else MORE_ROWS_OF.get(kind, MORE_ROWS)
 
 
 def judge(times, kind, peer):

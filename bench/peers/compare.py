@@ -78,6 +78,16 @@ def show(cases):
               file=sys.stderr)
 
 
+def numbers(text):
+    return [int(number) for number in text.split(',') if number]
+
+
+def cases_of(options):
+    first, *others = numbers(options.context)
+    return [f'pass {rows} {first}' for rows in numbers(options.rows)] + [f'pass 1 {context}' for context in others] + \
+        [f'prefill {tokens}' for tokens in numbers(options.prefill)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--model', required=True, help='GGUF file')
@@ -87,12 +97,11 @@ def main():
     parser.add_argument('--threads', type=int, default=2)
     parser.add_argument('--rounds', type=int, default=7)
     parser.add_argument('--rows', default='1,5,9,17,33')
-    parser.add_argument('--context', type=int, default=32, help='tokens before the rows')
+    parser.add_argument('--context', default='32', help='tokens before the rows; several: one row behind each, more rows behind the first')
     parser.add_argument('--prefill', default='512,2048')
     options = parser.parse_args()
-    cases = [f'pass {rows} {options.context}' for rows in options.rows.split(',') if rows]
-    cases += [f'prefill {tokens}' for tokens in options.prefill.split(',') if tokens]
-    capacity = max([options.context + 64] + [int(case.split()[1]) for case in cases]) + 64
+    cases = cases_of(options)
+    capacity = max([context + 64 for context in numbers(options.context)] + [int(case.split()[1]) for case in cases]) + 64
     shared = ['--threads', str(options.threads), '--capacity', str(capacity)]
     ours = Program([os.path.join(ROOT, 'build/release/bin/outrider-passes'), '--model', options.ours or options.model,
                     '--dtype', options.dtype, '--kernel', options.kernel] + shared)

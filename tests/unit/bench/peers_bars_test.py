@@ -17,7 +17,7 @@ def rounds(*ratios):
 
 class Bars(unittest.TestCase):
     def test_one_row_has_the_limit_of_its_tensor_type(self):
-        for kind, limit in {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4, 'IQ4_NL': 1.0, 'Q6_K': None, 'Q2_K': None}.items():
+        for kind, limit in {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4, 'Q4_K': 1.05, 'IQ4_NL': 1.0, 'Q6_K': None, 'Q2_K': None}.items():
             self.assertEqual(bars.limit_of('pass 1 32', kind, PLAIN), limit)
             self.assertEqual(bars.limit_of('pass 1 32', kind, MATRIX), limit)
 
@@ -26,6 +26,8 @@ class Bars(unittest.TestCase):
             self.assertEqual(bars.limit_of(case, 'F16', PLAIN), 1.2)
             self.assertIsNone(bars.limit_of(case, 'F16', MATRIX))
             self.assertIsNone(bars.limit_of(case, 'F16', 'ready AVX512_BF16 = 1 |'))
+        self.assertEqual(bars.limit_of('pass 5 32', 'Q4_K', PLAIN), 1.5)
+        self.assertEqual(bars.limit_of('prefill 512', 'Q4_K', PLAIN), 1.15)
 
     def test_the_ratio_is_that_of_the_medians_within_its_interval(self):
         value, low, high = bars.ratio_of([(1, 2), (2, 2), (4, 8)])

@@ -179,7 +179,7 @@ Value range_function(Machine& machine, const Arguments& given) {
     items.push_back({at});
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  machine.steps().take(items.size() / 4);
+  machine.steps().take(items.size());
   return machine.arena().list(std::move(items));
 }
 

@@ -60,6 +60,11 @@ Scope& Machine::new_scope(Scope* parent) {
   return scopes_.emplace_back(Scope{parent, {}});
 }
 
+void Machine::end_scopes(const Scopes& since) {
+  if (references_ != since.references) return;
+  while (scopes_.size() > since.count) scopes_.pop_back();
+}
+
 void Machine::run(const Block& block, Scope& scope, TextBuilder& out) {
   run_block(block, scope, out);
 }
@@ -135,9 +140,12 @@ void Machine::loop_over(const Statement& statement, std::vector<Value> items, Sc
                         TextBuilder& out, int depth) {
   if (statement.condition != nullptr) {
     std::erase_if(items, [&](const Value& item) {
+      const Scopes before = scopes_now();
       Scope& inner = new_scope(&scope);
       assign(*statement.target, item, inner);
-      return !is_true(evaluate(*statement.condition, inner));
+      const bool stays = is_true(evaluate(*statement.condition, inner));
+      end_scopes(before);
+      return !stays;
     });
   }
   if (items.empty()) {
@@ -146,6 +154,7 @@ void Machine::loop_over(const Statement& statement, std::vector<Value> items, Sc
   }
   const Value loop = arena_.loop(Loop{std::move(items), 0, depth, nullptr, {}});
   if (statement.is_recursive) {
+    ++references_;
     loop.loop()->recurse =
         arena_
             .function("loop",
@@ -160,10 +169,14 @@ void Machine::loop_over(const Statement& statement, std::vector<Value> items, Sc
   }
   for (Loop& at = *loop.loop(); at.index < at.items.size(); ++at.index) {
     steps_.take(1);
+    const Scopes before = scopes_now();
     Scope& inner = new_scope(&scope);
+    inner.names.reserve(2);
     inner.set("loop", loop);
     assign(*statement.target, at.items[at.index], inner);
-    if (run_block(statement.body, inner, out) == Flow::kBreak) break;
+    const Flow flow = run_block(statement.body, inner, out);
+    end_scopes(before);
+    if (flow == Flow::kBreak) break;
   }
 }
 
@@ -186,6 +199,7 @@ void Machine::assign(const Expression& target, const Value& value, Scope& scope)
 }
 
 Value Machine::macro(const Statement& statement, Scope& scope) {
+  ++references_;
   return arena_.function(statement.name.empty() ? "caller" : statement.name,
                          [&statement, &scope](Machine& machine, const Arguments& given) {
                            return machine.run_macro(statement, scope, given);

@@ -5,6 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <ctime>
 #include <deque>
 #include <optional>
@@ -65,11 +67,20 @@ class Machine final {
   Value concatenation(const Expression& expression, Scope& scope);
   Arguments arguments(const Expression& expression, Scope& scope);
   Scope& new_scope(Scope* parent);
+  // The scopes that exist. end_scopes() frees those made since, unless a function made since may
+  // refer to one of them.
+  struct Scopes {
+    std::size_t count = 0;
+    std::int64_t references = 0;
+  };
+  Scopes scopes_now() const { return {scopes_.size(), references_}; }
+  void end_scopes(const Scopes& since);
 
   Arena& arena_;
   Steps steps_;
   const std::tm now_;
-  std::deque<Scope> scopes_;  // kept because macros refer to them
+  std::deque<Scope> scopes_;
+  std::int64_t references_ = 0;  // macros and recursive loops made, which refer to scopes
   int depth_ = 0;
 };
 

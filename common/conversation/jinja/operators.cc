@@ -129,6 +129,7 @@ Value add(Machine& machine, const Value& a, const Value& b) {
   if (a.text() != nullptr && b.text() != nullptr) {
     const bool is_markup = a.text()->is_markup || b.text()->is_markup;
     TextBuilder out;
+    out.expect(a.text()->bytes.size() + b.text()->bytes.size());
     for (const TextData* text : {a.text(), b.text()})
       out.append(is_markup && !text->is_markup ? escaped(*text) : *text);
     TextData text = out.take();
@@ -210,7 +211,7 @@ std::vector<Value> items_of(Machine& machine, const Value& value) {
   } else if (!value.is_undefined()) {
     fail(fmt::format("'{}' object is not iterable", value.type_name()));
   }
-  machine.steps().take(items.size() / 4);
+  machine.steps().take(items.size() / 2);
   return items;
 }
 

@@ -32,7 +32,15 @@ void append_quoted(const TextData& text, TextBuilder& out) {
   const char quote = has_single && !has_double ? '"' : '\'';
   const Origin origin = origin_of(text);
   out.append(std::string_view(&quote, 1), Origin::kTemplate);
+  const auto is_plain = [quote](char byte) {
+    return static_cast<unsigned char>(byte) >= 0x20 && byte != 0x7f && byte != '\\' &&
+           byte != quote;
+  };
   for (std::size_t i = 0; i < text.bytes.size(); ++i) {
+    const std::size_t first = i;
+    while (i < text.bytes.size() && is_plain(text.bytes[i])) ++i;
+    out.append(text, first, i - first);
+    if (i == text.bytes.size()) break;
     const char byte = text.bytes[i];
     if (byte == '\n') {
       out.append("\\n", origin);
@@ -43,10 +51,8 @@ void append_quoted(const TextData& text, TextBuilder& out) {
     } else if (byte == '\\' || byte == quote) {
       out.append("\\", origin);
       out.append(text, i, 1);
-    } else if (static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f) {
-      out.append(fmt::format("\\x{:02x}", byte), origin);
     } else {
-      out.append(text, i, 1);
+      out.append(fmt::format("\\x{:02x}", byte), origin);
     }
   }
   out.append(std::string_view(&quote, 1), Origin::kTemplate);

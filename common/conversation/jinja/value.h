@@ -10,6 +10,7 @@
 // the border of the library (template.h). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -107,14 +108,18 @@ struct Value {
 void require_defined(const Value& value);
 
 // Builds a text. Errors: a Failure beyond kMaxTextBytes or kMaxTextPieces.
-inline constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
-inline constexpr std::size_t kMaxTextPieces = std::size_t{4} << 20;
+inline constexpr std::size_t kMaxTextBytes = std::size_t{8} << 20;
+inline constexpr std::size_t kMaxTextPieces = std::size_t{2} << 20;
 class TextBuilder final {
  public:
   void append(std::string_view bytes, Origin origin);
   void append(const TextData& text);
   // Bytes [begin, begin + length) of the text.
   void append(const TextData& text, std::size_t begin, std::size_t length);
+  // Makes room for so many bytes more, so that appending them moves nothing.
+  void expect(std::size_t bytes) {
+    data_.bytes.reserve(std::min(kMaxTextBytes, data_.bytes.size() + bytes));
+  }
   bool empty() const { return data_.bytes.empty(); }
   TextData take();
 

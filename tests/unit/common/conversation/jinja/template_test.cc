@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <algorithm>
+#include <ctime>
 #include <fstream>
 #include <string>
 
@@ -76,8 +77,24 @@ TEST(JinjaTemplateTest, KnowsWhoWroteEachByte) {
   EXPECT_EQ(marked("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(a) }}"), "<[Hi <s>]>");
 }
 
+// The quickest of three, because a busy machine slows a thread down, by processor time too.
+double best_milliseconds(const std::string& source, const Json& context) {
+  double best = 1e9;
+  for (int run = 0; run < 3; ++run) {
+    const std::clock_t begin = std::clock();
+    EXPECT_FALSE(render(source, context).ok());
+    best = std::min(best, 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  }
+  return best;
+}
+
 // Every template ends soon, with an error that names the bound.
 TEST(JinjaTemplateTest, EndsAtItsBounds) {
+#if defined(OUTRIDER_SANITIZED)
+  constexpr double kMaxMilliseconds = 5000;
+#else
+  constexpr double kMaxMilliseconds = 50;
+#endif
   const std::string hundred = "{% for a in range(99999) %}";
   const std::string loops[] = {
       hundred + hundred + "{% endfor %}{% endfor %}",
@@ -103,10 +120,19 @@ TEST(JinjaTemplateTest, EndsAtItsBounds) {
       "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}"};
   for (const std::string& source : loops) {
     SCOPED_TRACE(source);
-    const auto begin = std::chrono::steady_clock::now();
-    const Result<Rendered> rendered = render(source, {{"text", std::string(100'000, 'x')}});
-    EXPECT_FALSE(rendered.ok());
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    EXPECT_LT(best_milliseconds(source, {{"text", std::string(100'000, 'x')}}), kMaxMilliseconds);
+  }
+}
+
+// A loop frees the scopes of its iterations, but not those that a function refers to. (jinja2 has
+// no values there: it writes "missing".)
+TEST(JinjaTemplateTest, KeepsWhatFunctionsReferTo) {
+  for (const char* source :
+       {"{% for x in 'ab' %}{% macro m(y) %}{{ x }}{{ y }}{% endmacro %}{% set ns.f = m %}"
+        "{% endfor %}{% for z in 'cd' %}{{ ns.f(z) }}{% endfor %}",
+        "{% for x in 'ab' %}{% for y in [0] recursive %}{{ x if y else '' }}{% set ns.f = loop %}"
+        "{% endfor %}{% endfor %}{% for z in 'cd' %}{{ ns.f([1]) }}{% endfor %}"}) {
+    EXPECT_TRUE(render(std::string("{% set ns = namespace() %}") + source, {}).ok()) << source;
   }
 }
 

@@ -137,7 +137,6 @@ Status Server::listen() {
   OUTRIDER_ASSIGN_OR_RETURN(rpc_, RpcServer::start(*engine_, faults_, options_.rpc));
   const ModelInfo& model = target_.model->info();
   if (options_.completions && target_.tokenizer) {
-    if (!target_.levels.empty()) levels_.emplace(target_.levels, target_.profile);
     completions_.emplace(*engine_, *target_.tokenizer, faults_, clock_,
                          CompletionServerOptions{.model_name = options_.served_model_name.empty()
                                                                    ? model.name
@@ -147,7 +146,7 @@ Status Server::listen() {
                                                  .context = model.max_positions,
                                                  .authenticator = options_.rpc.authenticator,
                                                  .tenants = &tenants_,
-                                                 .levels = levels_ ? &*levels_ : nullptr});
+                                                 .levels = target_.levels.get()});
   }
   if (options_.http) {
     OUTRIDER_ASSIGN_OR_RETURN(http_, HttpServer::start({.listen = *options_.http,

@@ -42,7 +42,6 @@
 #include "common/http/health_routes.h"
 #include "common/http/server.h"
 #include "common/ledger/processor_energy.h"
-#include "common/levels/level_book.h"
 #include "common/prices/prices.h"
 #include "common/verify/engine.h"
 #include "common/verify/scheduler_types.h"
@@ -122,7 +121,6 @@ class Server final {
   std::optional<ProcessorEnergy> energy_;
   std::optional<ServerMetrics> metrics_;
   std::atomic<bool> ready_{true};
-  std::optional<LevelBook> levels_;  // nothing: requests choose none
   std::optional<VerifyEngine> engine_;
   std::unique_ptr<RpcServer> rpc_;
   std::optional<CompletionServer> completions_;

@@ -100,6 +100,9 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target,
   if (!target.about_template.empty()) {
     std::printf("  template     %s\n", target.about_template.c_str());
   }
+  if (target.levels != nullptr) {
+    std::printf("  levels       %s\n", target.levels->about().c_str());
+  }
   std::printf("  exits        %s\n", target.about_exits.c_str());
   std::printf("  drafts       %s\n", about_drafts(target, scheduler).c_str());
   if (flags.server.scheduler.prune_below > 0)

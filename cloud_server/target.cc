@@ -144,13 +144,15 @@ Status take_levels(const TargetOptions& options, Clock& clock, LoadedTarget& tar
     OUTRIDER_ASSIGN_OR_RETURN(model, make_level(*target.model, options.level));
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(model, make_leveled_model(*target.model));
-    for (const ElasticLevel& level : elastic_table_of(*target.model)->levels) {
+    const std::vector<ElasticLevel>& levels = elastic_table_of(*target.model)->levels;
+    std::vector<LevelProfile> profile;
+    for (const ElasticLevel& level : levels) {
       OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> alone,
                                 make_level(*target.model, level));
       OUTRIDER_ASSIGN_OR_RETURN(LevelProfile measured, measure_level(level.name, *alone, clock));
-      target.levels.push_back(level);
-      target.profile.push_back(std::move(measured));
+      profile.push_back(std::move(measured));
     }
+    target.levels = std::make_unique<LevelBook>(levels, std::move(profile));
   }
   target.whole = std::exchange(target.model, std::move(model));
   return {};

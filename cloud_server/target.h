@@ -47,8 +47,7 @@ struct LoadedTarget {
   std::unique_ptr<ExitHeads> predictor = {};
   std::string no_predictor = {};           // why the requested predictor is missing
   std::unique_ptr<Model> draft = {};       // null: none
-  std::vector<ElasticLevel> levels = {};   // that sessions may choose, full first
-  std::vector<LevelProfile> profile = {};  // of these, on this machine
+  std::unique_ptr<LevelBook> levels = {};  // that requests may choose; null: they choose none
 };
 
 // The target's, with the weights, keys and values of its draft: what memory has to hold.

@@ -66,11 +66,11 @@ std::vector<LevelProfile> LevelBook::profile() const {
 }
 
 std::string LevelBook::about() const {
-  std::string text = "levels";
+  std::string text;
   for (const LevelProfile& level : profile()) {
     char times[96];
-    std::snprintf(times, sizeof(times), "%s %s (%.3g + %.3g ms per token)",
-                  text == "levels" ? "" : ",", level.name.c_str(), level.prefill_ms, level.tpot_ms);
+    std::snprintf(times, sizeof(times), "%s%s (%.3g + %.3g ms per token)", text.empty() ? "" : ", ",
+                  level.name.c_str(), level.prefill_ms, level.tpot_ms);
     text += times;
   }
   return text;

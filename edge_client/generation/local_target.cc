@@ -232,7 +232,7 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
     OUTRIDER_ASSIGN_OR_RETURN(
         self->elastic_,
         ElasticTarget::create(self->model(), self->flash_.get(), scheduling, clock));
-    std::fprintf(stderr, "target: %s\n", self->elastic_->book().about().c_str());
+    std::fprintf(stderr, "target: levels %s\n", self->elastic_->book().about().c_str());
     return self;
   }
   self->engine_ = std::make_unique<VerifyEngine>(self->model(), scheduling, clock);

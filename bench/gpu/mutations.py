@@ -31,6 +31,19 @@ FIRST = {'attention': 'Attention', 'choose': 'Choices', 'rowwise': 'RowsHave|Hea
 
 # Places without which results stay the same, as 'file: text', each with the reason.
 NEEDLESS = {
+    'attention.cu: (block + 1) * kBlock > seen.begin': 'what is not seen has a weight of 0',
+    'attention.cu: block * kBlock < seen.end': 'what is not seen has a weight of 0',
+    'attention.cu: at >= seen.begin': 'compares slots that nobody reads',
+    'attention.cu: at + 32 >= seen.begin': 'compares slots that nobody reads',
+    'attention.cu: k > 0': 'all slices write the same',
+    'attention.cu: thread_index() % kWarpLanes > 0': 'all lanes write the same',
+    'attention_scores.cu: first >= look.lead.end': 'writes that nothing is seen, which nobody reads',
+    'product_few_rows.cu: round * kRound + d * kWarps + warp < batch.groups': 'sums that nobody reads',
+    'product_few_rows.cu: m > 0': 'a block has a row',
+    'product_few_rows.cu: 8 * m >= rows': 'sums that nobody reads',
+    'product_few_rows.cu: warp < rows': 'chains that nobody stores',
+    'rowwise.cu: thread < kWarpLanes': 'all warps find the same, and one thread writes it',
+    'device.h: fused(-n, 0x1.62ep-1f, bounded)': 'the product is exact',
     'choose.cu: amount > 0': 'adds nothing to a sum',
     'choose.cu: choice.min_p <= 0.0f': 'every weight is at least 0',
     'choose.cu: choice.top_p < 1.0f': 'all that can win have a weight',
@@ -64,10 +77,17 @@ T larger_at(int place, T a, T b) { return is_removed(place) || a > b ? a : b; }
 
 def host_code(text):
     """The text without comments, bounds, preprocessor lines and what only nvcc compiles, each place where it was."""
-    for pattern, flags in ((r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|OUTRIDER_BOUNDS\([^()]*\)', 0),
-                           (r'(?<=#ifdef __CUDACC__\n).*?(?=\n#else|\n#endif)', re.S), (r'^#[^\n]*', re.M)):
-        text = re.sub(pattern, lambda found: re.sub(r'[^\n]', ' ', found.group()), text, flags=flags)
-    return text
+    text = re.sub(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|OUTRIDER_BOUNDS\([^()]*\)', lambda found: ' ' * len(found.group()), text)
+    lines, depth = [], 0  # depth: of conditions within what only nvcc compiles; 0: outside
+    for line in text.split('\n'):
+        if depth > 0:
+            depth += line.startswith('#if') - line.startswith('#endif')
+            if depth == 1 and line.startswith('#else'):
+                depth = 0
+        elif line.startswith('#ifdef __CUDACC__'):
+            depth = 1
+        lines.append(' ' * len(line) if depth > 0 or line.startswith('#') else line)
+    return '\n'.join(lines)
 
 
 def closing(code, at):

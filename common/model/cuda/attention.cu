@@ -24,12 +24,10 @@ struct Span {
   int begin, end;
 };
 
-// What a row sees of the part that begins at position `first`, counted from there.
-OUTRIDER_DEVICE Span seen_of(const SeenRow& row, int first) {
-  return {larger(row.begin - first, 0), smaller(row.end - first, static_cast<int>(kAttentionPart))};
-}
+// Whether positions that are counted from a part's first, of which some may lie in other parts, are
+// among those of a block.
 OUTRIDER_DEVICE bool sees(Span seen, int block) {
-  return seen.begin < seen.end && block * kBlock < seen.end && (block + 1) * kBlock > seen.begin;
+  return block * kBlock < seen.end && (block + 1) * kBlock > seen.begin;
 }
 
 OUTRIDER_DEVICE float largest_of_warp(float value) {
@@ -175,8 +173,8 @@ struct PartBlock {
   const AttentionBatch& p;
   const Look look;
   const int slices, columns;  // of blocks along x
-  const int part, k, count;   // elements k .. k + count
-  const int first, blocks;    // position, and blocks that the lead sees
+  const int part, k, count;   // elements from k on, and how many there are
+  const int first, blocks;    // position, and blocks up to the lead's end; none: at most 0
   std::byte* memory;
   std::int32_t* slots;   // the lead's
   PartWeights* weights;  // by query
@@ -188,9 +186,9 @@ struct PartBlock {
         columns(static_cast<int>(p.task.parts) * slices),
         part(block_x() / slices),
         k(block_x() % slices * kSlice),
-        count(smaller(p.stride - k, kSlice)),
+        count(p.stride - k),
         first(part * static_cast<int>(kAttentionPart)),
-        blocks(larger(0, smaller(kPartBlocks, (look.lead.end - first + kBlock - 1) / kBlock))),
+        blocks(smaller((look.lead.end - first + kBlock - 1) / kBlock, kPartBlocks)),
         memory(shared_memory()),
         slots(reinterpret_cast<std::int32_t*>(memory + kTiles * kTile)),
         weights(reinterpret_cast<PartWeights*>(memory + kTiles * kTile + kSlotBytes)) {}
@@ -202,7 +200,8 @@ struct PartBlock {
       slots[i] = SeenSlot(look.lead, first + i).slot;
     }
     if (thread < look.count) {
-      weights[thread].seen = seen_of(p.task.rows[look.row(thread)], first);
+      const SeenRow& row = p.task.rows[look.row(thread)];
+      weights[thread].seen = {row.begin - first, row.end - first};
     }
   }
   OUTRIDER_DEVICE void fetch_scores() const {

@@ -2,12 +2,11 @@
 #include "common/model/cuda/fibers.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <memory>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -159,6 +158,45 @@ struct Warp {
   WarpOperation operation = nullptr;
 };
 
+// Shared memory that ends, with what guards it, where a page without access begins: reads far
+// behind it end the process.
+class SharedMemory {
+ public:
+  SharedMemory() = default;
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  ~SharedMemory() { release(); }
+
+  // At a multiple of 16.
+  std::byte* of(std::size_t bytes) {
+    const std::size_t needed = bytes + kGuardBytes;
+    if (needed > bytes_) map(needed);
+    return end_ - (needed + 15) / 16 * 16;
+  }
+
+ private:
+  void map(std::size_t needed) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t whole = (needed + page - 1) / page * page;
+    release();
+    void* const from =
+        mmap(nullptr, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (from == MAP_FAILED) throw std::bad_alloc();
+    bytes_ = whole;
+    page_ = page;
+    end_ = static_cast<std::byte*>(from) + whole;
+    mprotect(end_, page, PROT_NONE);
+  }
+  void release() {
+    if (end_ != nullptr) munmap(end_ - bytes_, bytes_ + page_);
+    end_ = nullptr;
+    bytes_ = 0;
+  }
+
+  std::byte* end_ = nullptr;
+  std::size_t bytes_ = 0, page_ = 0;
+};
+
 std::uint64_t next_random(std::uint64_t& state) {
   state += 0x9e3779b97f4a7c15u;
   std::uint64_t x = state;
@@ -209,6 +247,7 @@ class Runner {
   std::deque<Fiber> fibers_;  // stay where they are, as those in a body know
   std::vector<Warp> warps_;
   std::vector<unsigned> ready_;
+  SharedMemory shared_memory_;
   Context main_;
   SanitizedStack main_sanitized_;
   unsigned done_ = 0;
@@ -272,7 +311,8 @@ unsigned Runner::choose() {
 }
 
 void Runner::run_block(unsigned threads, std::size_t shared_bytes) {
-  const auto fill = static_cast<int>(next_random(random_) | 0x40);  // large, of either sign
+  const std::uint64_t drawn = next_random(random_);
+  const auto fill = static_cast<int>(drawn % 2 == 0 ? 0xff : drawn >> 8 | 0x40);  // NaN, or large
   std::memset(shared_, fill, shared_bytes + kGuardBytes);
   runs_far_ = next_random(random_) % 2 == 0;
   warps_.assign(threads / kWarp, {});
@@ -306,12 +346,7 @@ void Runner::run_grid(Size grid, unsigned threads, std::size_t shared_bytes,
   if (threads == 0 || threads % kWarp != 0) throw std::logic_error("a block is not whole warps");
   add_fibers(threads);
   body_ = &body;
-  const std::unique_ptr<std::byte, void (*)(void*)> memory(
-      static_cast<std::byte*>(
-          std::aligned_alloc(128, (shared_bytes + kGuardBytes + 127) / 128 * 128)),
-      &std::free);
-  if (memory == nullptr) throw std::bad_alloc();
-  shared_ = memory.get();
+  shared_ = shared_memory_.of(shared_bytes);
   for (block_.z = 0; block_.z < grid.z; ++block_.z) {
     for (block_.y = 0; block_.y < grid.y; ++block_.y) {
       for (block_.x = 0; block_.x < grid.x; ++block_.x) run_block(threads, shared_bytes);

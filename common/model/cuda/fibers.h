@@ -8,7 +8,8 @@
 //
 // Thread rule: each thread of the CPU runs grids of its own. Errors: std::logic_error if threads
 // wait for ever (a barrier that not all of a block reach, a warp operation that not all lanes
-// reach) or write behind shared memory. SPDX-License-Identifier: Apache-2.0
+// reach) or write behind shared memory; far behind it the process ends.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

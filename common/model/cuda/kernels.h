@@ -101,8 +101,8 @@ struct HeadPlacement {
 };
 void place_heads(const HeadPlacement& placement, Stream stream);
 
-// What a row sees: positions [begin, end) of its path. Slots by position come from two lists, so
-// that rows of a sequence share the one of its committed text.
+// What a row sees: positions [begin, end) of its path, one at least. Slots by position come from
+// two lists, so that rows of a sequence share the one of its committed text.
 struct SeenRow {
   const std::int32_t* common = nullptr;  // [num_common], of the first positions
   const std::int32_t* own = nullptr;     // of those from num_common on

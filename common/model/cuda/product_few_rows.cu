@@ -49,7 +49,7 @@ struct FewRows {
   const std::byte* first_panel;
   const std::byte* second_panel;
   int row0;
-  int rows;    // of this block
+  int rows;    // from row0 on
   int rounds;  // of groups
   std::byte* memory;
 
@@ -58,7 +58,7 @@ struct FewRows {
         part(part),
         stages(few.stages),
         row0(block_y() * kRows),
-        rows(smaller(batch.rows - row0, kRows)),
+        rows(batch.rows - row0),
         rounds((batch.groups + kRound - 1) / kRound),
         memory(shared_memory()) {
     const std::int64_t first = 2 * (block_x() - part.first);
@@ -74,13 +74,14 @@ struct FewRows {
     return reinterpret_cast<float*>(memory + stages * kStage) + round % 2 * kRoundSums;
   }
 
-  // Rounds r of `fetch(to, left)` and `work(r, stage)`: the stages that are there, and those on
-  // their way. Chains look at a stage one round later, so it is filled again two rounds later.
+  // Rounds r of `fetch(to, left)`, which copies nothing if no groups are left, and `work(r,
+  // stage)`: the stages that are there, and those on their way. Chains look at a stage one round
+  // later, so it is filled again two rounds later.
   template <class Fetch, class Work>
   OUTRIDER_DEVICE void run_rounds(const Fetch& fetch, const Work& work) const {
     int fetched = 0, filled = 0;  // round, and its stage
     const auto fetch_next = [&] {
-      if (fetched < rounds) fetch(memory + filled * kStage, batch.groups - fetched * kRound);
+      fetch(memory + filled * kStage, batch.groups - fetched * kRound);
       commit_copies();
       ++fetched;
       if (++filled == stages) filled = 0;

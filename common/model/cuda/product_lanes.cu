@@ -20,6 +20,12 @@ struct TwoFloats {
   float x, y;
 };
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+constexpr bool kSpillsSooner = true;
+#else
+constexpr bool kSpillsSooner = false;
+#endif
+
 // Two elements, widened.
 template <WeightType kType>
 OUTRIDER_DEVICE TwoFloats load_two(const std::byte* from) {
@@ -49,7 +55,9 @@ struct LaneBlock {
   static constexpr int kThreads = kGroups * kGroupThreads;
   static constexpr int kBlockRows = kRows * kGroups;
   // On a multiprocessor: what the registers are for.
-  static constexpr int kMinBlocks = kType == WeightType::kF32 && kOutputs == 8 ? 1 : 512 / kThreads;
+  static constexpr int kMinBlocks = 512 / kThreads;
+  // Two steps at once would take more of them than there are.
+  static constexpr bool kIsWide = kOutputs == 8 && (kType == WeightType::kF32 || kSpillsSooner);
   static constexpr int kBytesOf = kType == WeightType::kF32 ? 4 : 2;
   static constexpr int kPanelStep = 16 * 16 * kBytesOf;
   static constexpr int kWeightBytes = 2 * kSteps * kPanelStep;
@@ -63,14 +71,14 @@ struct LaneBlock {
   const LaneBatch& batch;
   const ProductPart& part;
   int row0;
-  int rows;
+  int rows;  // from row0 on
   std::byte* memory;
 
   OUTRIDER_DEVICE LaneBlock(const LaneBatch& batch, const ProductPart& part)
       : batch(batch),
         part(part),
         row0(block_y() * kBlockRows),
-        rows(smaller(batch.rows - row0, kBlockRows)),
+        rows(batch.rows - row0),
         memory(shared_memory()) {}
 
   // The thread's outputs are kOutputs of the block's, four apart.
@@ -137,11 +145,13 @@ struct LaneBlock {
       fetch_activations(s + kStages - 1, free);
       const int first = s * kSteps;
       const std::byte* from = memory + stage * kStage;
-      if (first + kSteps <= batch.steps) {
+      if (!kIsWide && first + kSteps <= batch.steps) {
         OUTRIDER_UNROLLED_TWICE
         for (int at = 0; at < kSteps; ++at) add_step(from, at, thread, sums);
       } else {
-        for (int at = 0; first + at < batch.steps; ++at) add_step(from, at, thread, sums);
+        const int count = smaller(batch.steps - first, kSteps);
+        OUTRIDER_NOT_UNROLLED
+        for (int at = 0; at < count; ++at) add_step(from, at, thread, sums);
       }
       if (++stage == kStages) stage = 0;
     }

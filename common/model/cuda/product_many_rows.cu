@@ -36,7 +36,7 @@ struct ManyRows {
   std::int64_t first_panel;
   std::int64_t last_panel;  // of the matrix
   int row0;
-  int rows;
+  int rows;  // from row0 on
   std::byte* memory;
 
   OUTRIDER_DEVICE ManyRows(const QuantizedBatch& batch, const ProductPart& part)
@@ -45,7 +45,7 @@ struct ManyRows {
         first_panel(static_cast<std::int64_t>(block_x() - part.first) * 2 * kPairs),
         last_panel((part.outputs + kPanelOutputs - 1) / kPanelOutputs - 1),
         row0(block_y() * kRows),
-        rows(batch.rows - row0 < kRows ? batch.rows - row0 : kRows),
+        rows(batch.rows - row0),
         memory(shared_memory()) {}
 
   // Past the last it is the last again, and nobody looks.

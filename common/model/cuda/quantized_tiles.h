@@ -155,12 +155,11 @@ inline constexpr float kExact = 12582912.0f;
 
 // The exact sums of a group, or of half of one, of a lane's four outputs and two rows.
 struct TileSums {
-  std::int32_t first[4], second[4];
+  std::int32_t sums[2][4];  // of each mma
 
   // Of output 4g + o of the pair, row i of 2t and 2t + 1.
   OUTRIDER_DEVICE float of(int o, int i) const {
-    const std::int32_t sum = o < 2 ? first[o * 2 + i] : second[(o - 2) * 2 + i];
-    return add(as_float(static_cast<std::uint32_t>(sum)), -kExact);
+    return add(as_float(static_cast<std::uint32_t>(sums[o / 2][o % 2 * 2 + i])), -kExact);
   }
 };
 
@@ -178,21 +177,21 @@ OUTRIDER_DEVICE TileSums sum_tile(const PairWeights& w, const std::byte* x, int 
                                   const std::int32_t (&offsets)[2]) {
   const std::int32_t begin[2] = {static_cast<std::int32_t>(kExactBits) + offsets[0],
                                  static_cast<std::int32_t>(kExactBits) + offsets[1]};
-  TileSums sums;
+  TileSums tile;
   const std::byte* row = x + lane / 4 * kActivations + lane % 4 * 4;
   if constexpr (F::kScales == 1) {
     const std::uint32_t b[2] = {read<std::uint32_t>(row), read<std::uint32_t>(row + 16)};
-    multiply_bytes<F::kSigned>(sums.first, {w.step[0][0], w.step[0][1], w.step[1][0], w.step[1][1]},
-                               b, begin);
-    multiply_bytes<F::kSigned>(sums.second,
+    multiply_bytes<F::kSigned>(tile.sums[0],
+                               {w.step[0][0], w.step[0][1], w.step[1][0], w.step[1][1]}, b, begin);
+    multiply_bytes<F::kSigned>(tile.sums[1],
                                {w.step[0][2], w.step[0][3], w.step[1][2], w.step[1][3]}, b, begin);
   } else {
     const auto b = read<std::uint32_t>(row + half * 16);
     const std::uint32_t* step = w.step[half];
-    multiply_half(sums.first, {step[0], step[1]}, b, begin);
-    multiply_half(sums.second, {step[2], step[3]}, b, begin);
+    multiply_half(tile.sums[0], {step[0], step[1]}, b, begin);
+    multiply_half(tile.sums[1], {step[2], step[3]}, b, begin);
   }
-  return sums;
+  return tile;
 }
 
 // A piece's first source, and the group of a round that it belongs to.

@@ -57,7 +57,8 @@ struct Paths {
     }
     for (std::int64_t r = 0; r < shape.rows; ++r) {
       // Behind the prefix its parent's nodes, then its own.
-      const std::int64_t parent = r == 0 || drawn.below(4) == 0 ? -1 : drawn.below(r);
+      std::int64_t parent = r == 0 || drawn.below(4) == 0 ? -1 : drawn.below(r);
+      if (shape.is_chain) parent = r - 1;
       std::vector<std::int32_t> path =
           parent < 0 ? std::vector<std::int32_t>(order.begin(), order.begin() + shape.prefix)
                      : of[length(parent)];
@@ -88,6 +89,26 @@ std::vector<cuda::Bundle> bundles_of(const Paths& paths, std::int64_t shared) {
     bundles.push_back({first, count, lead});
   }
   return bundles;
+}
+
+std::vector<cuda::SeenRow> seen_rows(const AttentionShape& shape, const Paths& paths,
+                                     CaseMemory& memory) {
+  std::vector<cuda::SeenRow> rows;
+  const auto& all = paths.of[shape.is_chain ? paths.of.size() - 1 : 0];
+  const std::int64_t shared = shape.is_chain ? std::ssize(all) : shape.prefix;
+  const std::vector<std::int32_t> prefix(all.begin(), all.begin() + shared);
+  const std::int32_t* const common = prefix.empty() ? nullptr : memory.upload(prefix);
+  for (std::size_t r = 0; r < paths.of.size(); ++r) {
+    const auto& path = paths.of[r];
+    const auto end = static_cast<std::int32_t>(path.size());
+    if (shape.is_chain) {
+      rows.push_back({common, nullptr, end, paths.begins[r], end});
+      continue;
+    }
+    const std::vector<std::int32_t> own(path.begin() + shape.prefix, path.end());
+    rows.push_back({common, memory.upload(own), shape.prefix, paths.begins[r], end});
+  }
+  return rows;
 }
 
 // What the CPU's kernels make of it: [rows, stride].
@@ -160,15 +181,9 @@ CaseResult check_attention(const CaseContext& context, const AttentionShape& sha
   const std::int64_t out_stride = pad_to_lanes(heads.heads * heads.head_dim);
   const std::vector<float> expected =
       attend_on_cpu(context.cpu, shape, paths, queries, keys, values, parts, out_stride);
-  std::vector<cuda::SeenRow> rows;
-  const std::vector<std::int32_t> prefix(paths.of[0].begin(), paths.of[0].begin() + shape.prefix);
-  const std::int32_t* const common = prefix.empty() ? nullptr : memory.upload(prefix);
-  for (std::size_t r = 0; r < paths.of.size(); ++r) {
-    const auto& path = paths.of[r];
-    const std::vector<std::int32_t> own(path.begin() + shape.prefix, path.end());
-    rows.push_back({common, memory.upload(own), shape.prefix, paths.begins[r],
-                    static_cast<std::int32_t>(path.size())});
-  }
+  const std::vector<cuda::SeenRow> rows = seen_rows(shape, paths, memory);
+  // Weights that come to the cache, of whole pages: another page is right before and behind them.
+  constexpr std::size_t kNextBytes = std::size_t{12} << 10;
   const std::vector<cuda::Bundle> bundles = bundles_of(paths, heads.heads / heads.kv_heads);
   const std::int64_t each = shape.rows * heads.heads * parts;
   const cuda::Attention attention{
@@ -182,7 +197,9 @@ CaseResult check_attention(const CaseContext& context, const AttentionShape& sha
       .scores = memory.room<float>(length(each * kAttentionPart)),
       .partials = memory.room<float>(length(each * (stride + kPartialExtra))),
       .scale = 1.0f / std::sqrt(static_cast<float>(heads.head_dim)),
-      .planes = {memory.upload(keys), memory.upload(values), shape.is_bf16, page_stride}};
+      .planes = {memory.upload(keys), memory.upload(values), shape.is_bf16, page_stride},
+      .next = memory.allocate(kNextBytes),
+      .next_bytes = kNextBytes};
   float* const out = memory.upload(std::vector<float>(expected.size()));
   const std::int64_t count = heads.heads * heads.head_dim, bytes = quantized_row_bytes(count);
   std::vector<std::byte> quantized(length(shape.rows * bytes));

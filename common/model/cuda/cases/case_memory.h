@@ -48,7 +48,7 @@ class CaseMemory {
 };
 
 // Memory of the host that ends where a page without access begins, so that a kernel which reads or
-// writes behind it dies.
+// writes behind it dies. There is another page before it, right before it if it is whole pages.
 class HostMemory final : public CaseMemory {
  public:
   HostMemory() = default;
@@ -60,11 +60,11 @@ class HostMemory final : public CaseMemory {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t whole = (bytes + page - 1) / page * page;
     void* const from =
-        mmap(nullptr, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (from == MAP_FAILED) throw std::bad_alloc();
-    auto* const begin = static_cast<std::byte*>(from);
-    mprotect(begin + whole, page, PROT_NONE);
-    pieces_.push_back({begin, whole + page});
+    pieces_.push_back({static_cast<std::byte*>(from), whole + 2 * page});
+    std::byte* const begin = pieces_.back().begin + page;
+    mprotect(begin, whole, PROT_READ | PROT_WRITE);
     std::memset(begin, 0xc5, whole);
     return begin + (whole - bytes) / 16 * 16;
   }

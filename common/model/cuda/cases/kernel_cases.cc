@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "common/model/cpu/kernels/weight_memory.h"
 #include "common/model/cuda/cases/drawn.h"
@@ -253,7 +254,8 @@ CaseResult check_norm(const CaseContext& context, std::int64_t rows, std::int64_
   Drawn drawn(context.seed + 2);
   const std::vector<float> weight = drawn.odd_values(count, 100.0f);
   constexpr float kEpsilon = 1e-5f;
-  // A row whose squares are no numbers has no norm.
+  // A row whose squares are no numbers has no norm. Of every second row one lane's squares are the
+  // sum, and none is large, so that each rounding shows.
   std::vector<float> values = x.values, y(size(rows * stride));
   std::vector<std::byte> quantized(size(rows * bytes));
   std::vector<std::int32_t> order;  // of the rows that are normed
@@ -263,7 +265,11 @@ CaseResult check_norm(const CaseContext& context, std::int64_t rows, std::int64_
   for (std::int64_t r = 0; r < rows; ++r) {
     float* from = values.data() + order[size(r)] * stride;
     if (has_norm) {
-      for (std::int64_t k = 0; k < count; ++k) from[k] = std::clamp(from[k], -1e15f, 1e15f);
+      const float largest = r % 2 == 0 ? 1e15f : 1.0f;
+      for (std::int64_t k = 0; k < count; ++k) {
+        from[k] = std::clamp(from[k], -largest, largest);
+        if (r % 2 == 1 && k % 16 != r % 16) from[k] *= 0x1p-40f;
+      }
       context.cpu.rms_norm(from, weight.data(), count, kEpsilon, y.data() + r * stride);
     }
     context.cpu.quantize_row(has_norm ? y.data() + r * stride : from, count,
@@ -281,6 +287,10 @@ CaseResult check_norm(const CaseContext& context, std::int64_t rows, std::int64_
   return result;
 }
 
+// Of few numbers the exponential has other bits if its first steps round twice; of these it has.
+constexpr float kRoundedOnce[] = {-0x1.7cf73p+5f, -0x1.c8742ap+5f, -0x1.a833a6p+5f,
+                                  -0x1.1dae24p+5f};
+
 CaseResult check_silu(const CaseContext& context, std::int64_t rows, std::int64_t count) {
   CaseResult result{"activation and quantise"};
   CaseMemory& memory = context.memory;
@@ -289,7 +299,11 @@ CaseResult check_silu(const CaseContext& context, std::int64_t rows, std::int64_
   Drawn drawn(context.seed + 3);
   std::vector<float> gate(size(rows * stride));
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t k = 0; k < count; ++k) gate[size(r * stride + k)] = drawn.odd(200.0f) * 8.0f;
+    for (std::int64_t k = 0; k < count; ++k) {
+      const bool is_known = k % 8 == 3;
+      gate[size(r * stride + k)] = is_known ? kRoundedOnce[drawn.bits() % std::size(kRoundedOnce)]
+                                            : drawn.odd(200.0f) * 8.0f;
+    }
   }
   float* const to = memory.upload(gate);
   std::vector<std::byte> quantized(size(rows * bytes));

@@ -71,13 +71,15 @@ std::vector<CaseResult> check_rows(const CaseContext& context, std::int64_t rows
 CaseResult check_placement(const CaseContext& context, std::int64_t rows, const cuda::Heads& shape,
                            bool is_bf16);
 
-// Rows of a tree behind `context` positions: each sees a common prefix and a path of its own.
+// Rows of a tree behind `prefix` positions: each sees a common prefix and a path of its own. Those
+// of a chain follow each other, and one list has all their slots.
 struct AttentionShape {
   cuda::Heads heads;
   std::int64_t rows;
   std::int32_t prefix;
   std::int32_t window;  // positions seen; 0: all
   bool is_bf16;
+  bool is_chain = false;
 };
 CaseResult check_attention(const CaseContext& context, const AttentionShape& shape);
 

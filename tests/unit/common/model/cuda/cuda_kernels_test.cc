@@ -145,10 +145,17 @@ TEST_F(CudaKernelsTest, NoiseOfChoicesHasTheCpusBits) {
 
 TEST_F(CudaKernelsTest, AttentionHasTheCpusBits) {
   const std::vector<AttentionShape> shapes = {
-      {{4, 4, 64}, 1, 0, 0, true},      {{4, 2, 64}, 9, 200, 0, false},
-      {{2, 2, 128}, 5, 1023, 0, true},  {{9, 3, 64}, 6, 70, 0, true},
-      {{3, 1, 80}, 4, 2100, 0, false},  {{14, 2, 64}, 3, 130, 100, true},
-      {{2, 1, 96}, 12, 1100, 300, true}};
+      {{4, 4, 64}, 1, 0, 0, true},
+      {{4, 2, 64}, 9, 200, 0, false},
+      {{2, 2, 128}, 5, 1023, 0, true},
+      {{9, 3, 64}, 6, 70, 0, true},
+      {{3, 1, 80}, 4, 2100, 0, false},
+      {{14, 2, 64}, 3, 130, 100, true},
+      {{2, 1, 96}, 12, 1100, 300, true},
+      {{2, 1, 64}, 1, 66, 2, true},            // ends within four positions
+      {{3, 1, 80}, 4, 60, 0, false},           // a page that is full
+      {{4, 4, 64}, 11, 190, 100, true, true},  // a chain of which each begins later
+      {{2, 1, 64}, 9, 1019, 0, false, true}};  // of which some end with a part
   std::uint64_t seed = 5000;
   for (const AttentionShape& shape : shapes) {
     for (int i = 0; i < (kIsSlow ? 1 : 4); ++i) {

@@ -27,10 +27,9 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
     std::shared_ptr<const TenantKey> key = {};  // of the request; null: none is required
     std::uint64_t bytes_up = 0;                 // of the request
     std::shared_ptr<CompletionResponder> responder;
-    Duration keep_alive{0};  // the longest silence towards the client
-    std::optional<LevelChoice> level =
-        {};                       // of an elastic model, that answers; nothing: it is none
-    LevelBook* levels = nullptr;  // in which that was chosen
+    Duration keep_alive{0};                 // the longest silence towards the client
+    std::optional<LevelChoice> level = {};  // that answers; nothing: the model has no levels
+    LevelBook* levels = nullptr;            // in which it was chosen
   };
 
   CompletionStream(VerifyEngine& engine, FaultLog& faults, const Clock& clock, PlainAnswer answer,

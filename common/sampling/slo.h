@@ -1,5 +1,5 @@
-// What a request may ask of the size of an elastic model, and of an answer's time
-// (docs/elastic.md).
+// What a request may ask of the size of an elastic model and of an answer's time, and what its
+// answer then says of both (docs/elastic.md).
 //
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -33,7 +33,7 @@ StreamSection section_of(const ModelPack& pack, const PackExtent& extent, const 
                          std::size_t number) {
   return {.name = pack.path() + ", " + what,
           .offset = extent.offset,
-          .bytes = (extent.bytes + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment,
+          .bytes = whole_pages(extent.bytes),
           .pieces = {{"", extent.offset, extent.bytes, extent.checksum}},
           .number = number};
 }

@@ -79,6 +79,11 @@ class FlashLayers : public LayerStore {
   std::unique_ptr<SectionStream> stream_;  // null: all is pinned; last, as it writes to the log
 };
 
+// So many bytes as they are read: in whole pages.
+constexpr std::uint64_t whole_pages(std::uint64_t bytes) {
+  return (bytes + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
+}
+
 // A pack's extent as it is read. what: "layer 3".
 StreamSection section_of(const ModelPack& pack, const PackExtent& extent, const std::string& what,
                          std::size_t number);

@@ -88,7 +88,10 @@ Result<MemoryPlan> plan_with_levels(const ModelPack& pack, MemoryDemand demand, 
     resident += first;
     demand.layers.push_back(layer_section(pack, i, 0, levels.extents).bytes - first);
   }
-  if (resident > 0) demand.fixed.push_back({"the smaller levels of every layer", resident});
+  if (resident > 0) {  // an error names it if it has to stay: for the draft
+    const std::string& level = level_of_extent(*pack.elastic(), levels.resident_extents - 1).name;
+    demand.fixed.push_back({"level " + level + " of every layer, for the draft", resident});
+  }
   const std::uint64_t head = head_stays ? std::exchange(demand.head, 0) : 0;
   if (head > 0) demand.fixed.push_back({"the output matrix, for the draft", head});
   OUTRIDER_ASSIGN_OR_RETURN(MemoryPlan plan, plan_memory(demand, budget));
@@ -138,6 +141,11 @@ Result<MemoryPlan> FlashModel::plan_for(const ModelPack& pack, const FlashOption
   const std::uint64_t budget =
       options.memory_budget > 0 ? options.memory_budget : std::numeric_limits<std::uint64_t>::max();
   if (pack.elastic() != nullptr) return plan_levels(pack, options, demand, budget);
+  const std::string& level = options.level.empty() ? options.resident_level : options.level;
+  if (!level.empty()) {
+    return invalid_argument("level " + printable(level) + ": " + pack.path() +
+                            " has no levels. Remedy: outrider-edge pack --elastic");
+  }
   return plan_memory(demand, budget);
 }
 

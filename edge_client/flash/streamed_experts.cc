@@ -41,7 +41,9 @@ Result<std::unique_ptr<FlashLayers>> StreamedExperts::open(const ModelPack& pack
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<const std::byte*> places, self->pin(*reader, pinned));
   self->point_pinned(pack, places);
-  self->read_ = streamed;
+  for (const StreamSection& each : streamed) {
+    self->streamed_.push_back({each.offset, each.bytes, nullptr});
+  }
   OUTRIDER_RETURN_IF_ERROR(self->stream(std::move(reader), std::move(streamed), plan.ring_bytes,
                                         {.bandwidth = bandwidth, .on_demand = true}));
   return std::unique_ptr<FlashLayers>(std::move(self));
@@ -97,10 +99,10 @@ Result<const CpuExpert*> StreamedExperts::acquire_expert(std::int64_t layer, std
   const CpuExpert& found = layers_[as_size(layer)].experts[as_size(expert)];
   if (layer < pinned_layers_) return &found;
   const std::size_t section = streamed(layer, expert);
-  OUTRIDER_ASSIGN_OR_RETURN(const std::byte* bytes, acquire_section(layer, section));
+  ReadPart part = streamed_[section];
+  OUTRIDER_ASSIGN_OR_RETURN(part.at, acquire_section(layer, section));
   expert_ = found;
   for (LinearWeights* weights : {&expert_.gate, &expert_.up, &expert_.down}) {
-    const ReadPart part{read_[section].offset, read_[section].bytes, bytes};
     point(*weights, {&part, 1});
   }
   return &expert_;

@@ -34,7 +34,7 @@ class StreamedExperts final : public FlashLayers {
   std::size_t streamed(std::int64_t layer, std::int32_t expert) const;
 
   std::int64_t pinned_layers_ = 0;
-  std::vector<StreamSection> read_;  // by the stream
+  std::vector<ReadPart> streamed_;   // the stream's sections, not yet read
   std::vector<std::size_t> chosen_;  // sections of the layer in use
   CpuExpert expert_;                 // the one in use, its matrices where they are now
 };

@@ -21,16 +21,15 @@ std::size_t extents_of_layer(const ModelPack& pack) {
 StreamSection layer_section(const ModelPack& pack, std::int64_t layer, std::size_t begin,
                             std::size_t end) {
   const bool is_layer = layer < pack.config().num_layers;
+  const bool has_levels = is_layer && pack.elastic() != nullptr;
   const std::string name = is_layer ? "layer " + std::to_string(layer) : "the output matrix";
   StreamSection section = section_of(pack, pack.layer_extent(layer, begin), name, number_of(layer));
   section.pieces.clear();
   section.bytes = 0;
   for (std::size_t place = begin; place < end; ++place) {
     const PackExtent& extent = pack.layer_extent(layer, place);
-    const bool has_levels = is_layer && pack.elastic() != nullptr;
     if (extent.bytes == 0) continue;
-    section.bytes =
-        extent.offset - section.offset + section_of(pack, extent, name, section.number).bytes;
+    section.bytes = extent.offset - section.offset + whole_pages(extent.bytes);
     section.pieces.push_back(
         {.name = has_levels ? "level " + level_of_extent(*pack.elastic(), place).name : "",
          .offset = extent.offset,
@@ -95,7 +94,8 @@ Result<std::unique_ptr<FlashLayers>> StreamedLayers::open(const ModelPack& pack,
     pinned.push_back(layer_section(pack, i, 0, first));
     self->places_.push_back({.pinned = {pinned.back().offset, pinned.back().bytes, nullptr},
                              .first_streamed = first,
-                             .stream = std::nullopt});
+                             .section = std::nullopt,
+                             .streamed = {}});
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<const std::byte*> places, self->pin(*reader, pinned));
   for (std::size_t i = 0; i < places.size(); ++i) self->places_[i].pinned.at = places[i];
@@ -110,15 +110,14 @@ std::vector<StreamSection> StreamedLayers::choose_streamed(std::size_t extents) 
   std::vector<StreamSection> streamed;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     LayerBytes& place = places_[i];
-    place.stream = std::nullopt;
+    place.section = std::nullopt;
     const std::size_t end = i + 1 < places_.size() ? extents : 1;
     if (place.first_streamed >= end) continue;
     StreamSection section =
         layer_section(pack_, static_cast<std::int64_t>(i), place.first_streamed, end);
     if (section.bytes == 0) continue;
-    place.stream = streamed.size();
-    place.streamed_offset = section.offset;
-    place.streamed_bytes = section.bytes;
+    place.section = streamed.size();
+    place.streamed = {section.offset, section.bytes, nullptr};
     streamed.push_back(std::move(section));
   }
   return streamed;
@@ -128,12 +127,12 @@ std::vector<StreamSection> StreamedLayers::choose_streamed(std::size_t extents) 
 Result<std::array<FlashLayers::ReadPart, 2>> StreamedLayers::read(std::int64_t index) {
   const LayerBytes& place = places_[number_of(index)];
   std::array<ReadPart, 2> parts{place.pinned};
-  if (!place.stream) {
+  if (!place.section) {
     set_computing(index, true);
     return parts;
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const std::byte* bytes, acquire_section(index, *place.stream));
-  parts[1] = {place.streamed_offset, place.streamed_bytes, bytes};
+  parts[1] = place.streamed;
+  OUTRIDER_ASSIGN_OR_RETURN(parts[1].at, acquire_section(index, *place.section));
   return parts;
 }
 

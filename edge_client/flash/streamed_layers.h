@@ -41,11 +41,10 @@ class StreamedLayers final : public FlashLayers {
  private:
   class Level;
   struct LayerBytes {
-    ReadPart pinned;                    // a prefix of the layer, perhaps none or all of it
-    std::size_t first_streamed = 0;     // extent behind it
-    std::optional<std::size_t> stream;  // the section with the rest; nothing: all is pinned
-    std::uint64_t streamed_offset = 0;  // of that, in the file
-    std::uint64_t streamed_bytes = 0;
+    ReadPart pinned;                     // a prefix of the layer, perhaps none or all of it
+    std::size_t first_streamed = 0;      // extent behind it
+    std::optional<std::size_t> section;  // of the stream, with the rest; nothing: all is pinned
+    ReadPart streamed;                   // that, not yet read
   };
 
   StreamedLayers(const ModelPack& pack, const CpuWeights& weights, Clock& clock)

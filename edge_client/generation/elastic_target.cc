@@ -12,7 +12,7 @@ ElasticTarget::ElasticTarget(Model& full, FlashModel* flash, const SchedulerOpti
     : full_(full),
       flash_(flash),
       name_(flash != nullptr ? flash->pack().files().name : full.info().name),
-      table_(elastic_table_of(full)),
+      table_(flash != nullptr ? flash->pack().elastic() : elastic_table_of(full).get()),
       scheduling_(scheduling),
       clock_(clock) {
   if (flash != nullptr) {
@@ -48,8 +48,7 @@ Result<std::unique_ptr<ElasticTarget>> ElasticTarget::create(Model& full, FlashM
 }
 
 Result<std::unique_ptr<Model>> ElasticTarget::make_draft(const std::string& level, int threads) {
-  const ElasticTable& table = flash_ != nullptr ? *flash_->pack().elastic() : *table_;
-  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* found, find_level(table, level));
+  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* found, find_level(*table_, level));
   const auto at = found - stored_.data();
   if (at <= 0) {
     return invalid_argument("--draft-level " + level +

@@ -58,7 +58,7 @@ class ElasticTarget final {
   Model& full_;
   FlashModel* const flash_;  // null: full_ is in memory
   const std::string name_;
-  const std::shared_ptr<const ElasticTable> table_;  // of full_; null: flash_ has it
+  const ElasticTable* const table_;  // of flash_, or else of full_; null: it has none
   const SchedulerOptions scheduling_;
   Clock& clock_;
   std::span<const ElasticLevel> stored_;        // of the table: what models refer to

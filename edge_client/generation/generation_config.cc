@@ -202,6 +202,11 @@ Status check_draft_source(const GenerationConfig& config) {
 Status check_pack_levels(const GenerationConfig& config, const ModelPack& pack) {
   const LevelWish& wish = config.answer.wish;
   const bool by_time = wish.slo.asks() && !wish.slo.unverified;
+  if (pack.elastic() != nullptr && config.prune_below > 0) {
+    return invalid_argument("--prune: " + pack.path() +
+                            " has levels and no early exits, by which --prune works. Remedy: no "
+                            "--prune, or a pack made without --elastic");
+  }
   if (pack.elastic() != nullptr || (wish.level.empty() && config.draft_level.empty() && !by_time)) {
     return {};
   }

@@ -330,16 +330,16 @@ Result<std::int64_t> cpu_kv_bytes(const ModelConfig& config, const std::string& 
 namespace {
 
 // The matrices that a single-row pass reads; none for a model of another backend.
-std::vector<WeightMatrix> matrices_of(const Model& model) {
-  std::vector<WeightMatrix> matrices;
+std::vector<const WeightMatrix*> matrices_of(const Model& model) {
+  std::vector<const WeightMatrix*> matrices;
   const auto* cpu = dynamic_cast<const CpuModel*>(&model);
   if (cpu == nullptr) return matrices;
   for (const CpuLayer& layer : cpu->weights().layers) {
     visit_matrices(layer, [&matrices](const LinearWeights& weights) {
-      for (const WeightMatrix& piece : pieces_of(weights)) matrices.push_back(piece);
+      for (const WeightMatrix& piece : pieces_of(weights)) matrices.push_back(&piece);
     });
   }
-  matrices.push_back(cpu->weights().head.matrix);
+  matrices.push_back(&cpu->weights().head.matrix);
   return matrices;
 }
 
@@ -347,13 +347,13 @@ std::vector<WeightMatrix> matrices_of(const Model& model) {
 
 std::vector<std::span<const std::byte>> cpu_weight_memory(const Model& model) {
   std::vector<std::span<const std::byte>> memory;
-  for (const WeightMatrix& matrix : matrices_of(model)) memory.push_back(memory_of(matrix));
+  for (const WeightMatrix* matrix : matrices_of(model)) memory.push_back(memory_of(*matrix));
   return memory;
 }
 
 std::int64_t cpu_weight_padding(const Model& model) {
   std::int64_t padding = 0;
-  for (const WeightMatrix& matrix : matrices_of(model)) padding += padding_of(matrix);
+  for (const WeightMatrix* matrix : matrices_of(model)) padding += padding_of(*matrix);
   return padding;
 }
 

@@ -209,10 +209,6 @@ Status fill_layers(const MatrixSource& source, CpuWeights& weights, const LayerD
   return done ? done(config.num_layers) : Status();
 }
 
-std::vector<WeightMatrix> pieces_of(const LinearWeights& weights) {
-  return weights.parts.empty() ? std::vector{weights.matrix} : weights.parts;
-}
-
 CpuWeights weights_of_level(const CpuWeights& full, const ElasticLevel& level) {
   CpuWeights weights;
   weights.files = full.files;

@@ -97,8 +97,11 @@ struct CpuWeights {
   std::shared_ptr<const CachedWeights> kept;  // converted weights of an earlier start, or null
 };
 
-// The memory that a product reads, piece by piece.
-std::vector<WeightMatrix> pieces_of(const LinearWeights& weights);
+// The memory that a product reads, piece by piece; of `weights`, which outlive it.
+inline std::span<const WeightMatrix> pieces_of(const LinearWeights& weights) {
+  if (weights.parts.empty()) return {&weights.matrix, 1};
+  return weights.parts;
+}
 
 // The weights of a level of files->elastic: views of the full ones, which outlive them, with their
 // norms and biases. A layer without heads or without neurons has no matrices for them.

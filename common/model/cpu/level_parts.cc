@@ -9,6 +9,9 @@
 namespace outrider {
 namespace {
 
+// A matrix has no more parts than its model has levels.
+static_assert(static_cast<std::int64_t>(kMaxElasticLevels) <= kMaxParts);
+
 // How many rows or columns of a matrix a level reads.
 std::int64_t width_of(ModelPart part, const LayerWidths& widths, const ModelConfig& config) {
   switch (part) {

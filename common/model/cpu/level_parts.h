@@ -48,7 +48,8 @@ inline bool is_cut_in_columns(ModelPart part) {
   return part == ModelPart::kAttentionOutput || part == ModelPart::kDown;
 }
 
-// A part of a whole matrix that is in memory. memory: holds columns, which are moved together.
+// A part of a whole matrix that is in memory. memory: takes the columns, which lie apart in the
+// whole matrix.
 WeightMatrix cut_rows(const WeightMatrix& whole, std::int64_t begin, std::int64_t end);
 WeightMatrix cut_columns(const WeightMatrix& whole, std::int64_t begin, std::int64_t end,
                          std::vector<std::byte>& memory);

@@ -58,11 +58,12 @@ void PassProducts::multiply(const Product& product, const MatmulInput& x, Output
   const LinearWeights& weights = *product.weights;
   MatmulOutput y = product.y;
   if (!weights.bias.empty()) y.bias = weights.bias.data();
-  if (weights.parts.empty() || weights.is_beside()) {
-    WeightMatrix matrix = weights.matrix;
-    if (!weights.parts.empty()) matrix.parts = weights.parts.data();
-    matrix.num_parts = std::ssize(weights.parts);
-    return kernels_.matmul(matrix, x, part, y);
+  if (weights.parts.empty()) return kernels_.matmul(weights.matrix, x, part, y);
+  if (weights.is_beside()) {
+    WeightMatrix whole = weights.matrix;
+    whole.parts = weights.parts.data();
+    whole.num_parts = std::ssize(weights.parts);
+    return kernels_.matmul(whole, x, part, y);
   }
   for (const WeightMatrix& below : weights.parts) {
     const Outputs here{std::max<std::int64_t>(part.begin, 0), std::min(part.end, below.outputs)};

@@ -18,6 +18,7 @@
 namespace outrider {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 class ElasticFlashTest : public ElasticSampleTest {
@@ -128,6 +129,22 @@ TEST_F(ElasticFlashTest, ALevelReadsWhatIsNotInMemoryOfItAndNoMore) {
   EXPECT_TRUE(near(bytes_of_pass(*flash, *middle), rest[1]));
   EXPECT_EQ(bytes_of_pass(*flash, *small), 0u);
   EXPECT_TRUE(near(bytes_of_pass(*flash, *whole), rest[2]));
+}
+
+TEST_F(ElasticFlashTest, APackWithoutLevelsHasNoneToName) {
+  const auto files = load_model_files(written(elastic_config("llama", 2), DType::kF32), {});
+  ThreadPool pool(1);
+  const auto weights =
+      CpuWeightsLoader(kernels_for(*find_vector_target("auto")), pool, {"", {}}, {})
+          .load(*files, *parse_compute_type("int8"));
+  const std::string plain = directory_.path("plain.pack");
+  ASSERT_TRUE(write_model_pack(plain, *weights, {}).ok());
+  for (const FlashOptions& options :
+       {FlashOptions{.level = "70"}, FlashOptions{.resident_level = "70"}}) {
+    EXPECT_THAT(FlashModel::open(plain, options, clock_).status().message(),
+                AllOf(HasSubstr("level \"70\""), HasSubstr("plain.pack has no levels"),
+                      HasSubstr("Remedy: outrider-edge pack --elastic")));
+  }
 }
 
 TEST_F(ElasticFlashTest, ANamedLevelIsAllThatIsRead) {

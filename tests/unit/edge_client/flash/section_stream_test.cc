@@ -180,6 +180,30 @@ TEST_P(SectionStreamTest, EndsWhileReadsAreInFlight) {
   for (int i = 0; i < 50; ++i) open(5 + static_cast<std::uint64_t>(i) % 9);
 }
 
+TEST(FailedRead, NamesThePiecesThatItTouches) {
+  const StreamSection section{
+      .name = "layer 3",
+      .offset = 8 * kPage,
+      .bytes = 4 * kPage,
+      .pieces = {{.name = "level 40", .offset = 8 * kPage, .bytes = kPage - 9, .checksum = 0},
+                 {.name = "level 60", .offset = 9 * kPage, .bytes = 2 * kPage, .checksum = 0},
+                 {.name = "level 100", .offset = 11 * kPage, .bytes = kPage, .checksum = 0}}};
+  const auto message = [&](std::uint64_t at, std::uint64_t bytes) {
+    return failed_read(section, at, bytes, data_loss("I/O error")).message();
+  };
+  EXPECT_EQ(message(0, kPage), "level 40: I/O error");
+  EXPECT_EQ(message(kPage, kPage), "level 60: I/O error");
+  EXPECT_EQ(message(0, kPage + 1), "level 40, level 60: I/O error");
+  EXPECT_EQ(message(0, 4 * kPage), "level 40, level 60, level 100: I/O error");
+  EXPECT_EQ(message(kPage - 9, 9), "I/O error");  // behind what the first one has
+  const StreamSection whole{
+      .name = "layer 3",
+      .offset = 8 * kPage,
+      .bytes = kPage,
+      .pieces = {{.name = "", .offset = 8 * kPage, .bytes = kPage, .checksum = 0}}};
+  EXPECT_EQ(failed_read(whole, 0, kPage, data_loss("I/O error")).message(), "I/O error");
+}
+
 INSTANTIATE_TEST_SUITE_P(Readers, SectionStreamTest,
                          testing::Values(ExtentReaderOptions{.uring = true, .direct = true},
                                          ExtentReaderOptions{.uring = true, .direct = false},

@@ -173,6 +173,16 @@ TEST(DraftLevelSetupTest, APackHasTheLevelsThatItWasMadeWith) {
       make_pack({.model = target, .out = config.target, .predictor = target, .elastic = true})
           .message(),
       HasSubstr("leave one of them out"));
+
+  config = self_drafting("");
+  config.elastic.clear();
+  config.target = directory.path("levels.pack");
+  config.prune_below = 0.01f;
+  ASSERT_TRUE(
+      make_pack({.model = target, .out = config.target, .elastic = true, .threads = 1}).ok());
+  EXPECT_THAT(EdgeSetup::load(config).status().message(),
+              AllOf(HasSubstr("--prune"), HasSubstr("levels.pack has levels and no early exits"),
+                    HasSubstr("Remedy")));
 }
 
 }  // namespace

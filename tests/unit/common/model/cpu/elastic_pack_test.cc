@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -149,6 +150,23 @@ TEST_F(ElasticPackTest, AWrongTableOrPartIsRefused) {
   other = *index;
   other.matrices.erase(other.matrices.begin());
   EXPECT_THAT(refused(other), HasSubstr("matrices"));
+}
+
+// Parts of one matrix are of one type: a product takes them for one matrix.
+TEST_F(ElasticPackTest, LevelsOfSeveralFormatsAreRefused) {
+  (void)packed(with_table(written(elastic_config(), DType::kBF16), Order::kUnits), "auto");
+  const std::string bytes = directory_.read("levels.pack");
+  PackIndex index = *parse_pack_index(std::as_bytes(std::span(bytes)), "pack");
+  const std::size_t end = bytes.size() - write_json(index).dump().size();
+  const auto last = std::ranges::find_if(
+      index.matrices, [](const PackMatrix& matrix) { return matrix.name.ends_with("@100"); });
+  ASSERT_NE(last, index.matrices.end());
+  last->type = static_cast<std::uint8_t>(WeightType::kF16);  // as many bytes
+  const std::string text = write_json(index).dump();
+  directory_.write("levels.pack", write_pack_header(end, std::as_bytes(std::span(text))) +
+                                      bytes.substr(kPackPage, end - kPackPage) + text);
+  EXPECT_THAT(ModelPack::open(path_).status().message(),
+              HasSubstr("its levels have several formats"));
 }
 
 }  // namespace

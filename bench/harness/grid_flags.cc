@@ -6,6 +6,7 @@
 
 #include "bench/harness/prompt_file.h"
 #include "common/cli/choice.h"
+#include "common/model/loader/loader.h"
 
 namespace outrider {
 
@@ -26,8 +27,10 @@ void add_model_flags(CLI::App& command, GridFlags& flags) {
                          flags.plan.exits + "]");
   add_prompts_flag(command, flags.prompts);
   command.add_option("--num-prompts", flags.num_prompts, "Only the first N prompts; 0: all");
-  command.add_option("--device", flags.plan.device, "Where outrider-server computes: cpu, cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command
+      .add_option("--device", flags.plan.device,
+                  "Where outrider-server computes: cpu, cuda, host-cuda")
+      ->check(CLI::IsMember(kDevices));
   command
       .add_option("--max-tokens", flags.plan.max_tokens, "Largest number of tokens of an answer")
       ->check(CLI::Range(2, 1'000'000));

@@ -19,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/model/loader/loader.h"
 #include "common/protocol/verifier.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
@@ -77,6 +78,7 @@ struct LosslessOptions {
   std::string draft;
   std::string prompts = kPromptSets;
   std::string dtype = "auto";
+  std::string device = "cpu";
   std::vector<int> lens = {1, 2, 4, 8, 16};
   std::vector<double> temps = {0, 0.7, 1.0};
   int max_tokens = 128;
@@ -218,6 +220,8 @@ Result<CheckOutcome> run_lossless(const LosslessOptions& options) {
                                               options.target,
                                               "--dtype",
                                               options.dtype,
+                                              "--device",
+                                              options.device,
                                               "--max-concurrent-sessions",
                                               std::to_string(2 * options.jobs)};
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ServerProcess> server,
@@ -272,6 +276,11 @@ void add_lossless_check(CheckList& checks) {
   command->add_option("--num-prompts", options->num_prompts, "Only the first N prompts; 0: all");
   command->add_option("--dtype", options->dtype,
                       "How the target computes: auto, f32, bf16, int8, int4");
+  command
+      ->add_option("--device", options->device,
+                   "Where the server computes: cpu, cuda, host-cuda; the resident verifier does "
+                   "on the CPU")
+      ->check(CLI::IsMember(kDevices));
   command->add_option("--jobs", options->jobs, "Edges at once")->check(CLI::Range(1, 64));
 }
 

@@ -6,7 +6,11 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/rows/row_scenarios.h"
 #include "common/model/cpu/cpu_model.h"
@@ -126,6 +130,92 @@ Status compare_hidden_states(Model& cpu, Model& device, json& row) {
   return {};
 }
 
+// The first layers of a model, whose files stay loaded.
+std::shared_ptr<const ModelFiles> first_layers(std::shared_ptr<const ModelFiles> files,
+                                               std::int32_t layers) {
+  if (layers == 0 || layers >= files->config.num_layers) return files;
+  struct Shortened {
+    std::shared_ptr<const ModelFiles> whole;
+    ModelFiles files;
+  };
+  const auto kept = std::make_shared<Shortened>(
+      Shortened{files,
+                {.name = files->name,
+                 .config = files->config,
+                 .weights = Weights::from_views(nullptr, files->weights.tensors()),
+                 .fingerprint = files->fingerprint}});
+  ModelConfig& config = kept->files.config;
+  config.num_layers = layers;
+  if (!config.layer_ropes.empty()) config.layer_ropes.resize(static_cast<std::size_t>(layers));
+  if (!config.windows.empty()) config.windows.resize(static_cast<std::size_t>(layers));
+  return {kept, &kept->files};
+}
+
+// As an answer goes: a prompt in one pass, a tree behind it, then the likeliest tokens one by one.
+class AnswerCheck {
+ public:
+  AnswerCheck(Model& model, std::string label, RowBook& book)
+      : model_(model), label_(std::move(label)), book_(book) {}
+
+  Status run() {
+    constexpr std::int32_t kPrompt = 128, kTree = 33, kTokens = 8;
+    OUTRIDER_ASSIGN_OR_RETURN(cache_, model_.new_cache(kPrompt + kTree + kTokens));
+    Slot last = kRootSlot;
+    for (std::int32_t i = 0; i < kPrompt; ++i) {
+      OUTRIDER_ASSIGN_OR_RETURN(last, add(last, i * 7919, i + 1 == kPrompt));
+    }
+    OUTRIDER_RETURN_IF_ERROR(forward("prompt"));
+    cache_->slots().commit(last);
+    std::int32_t next = likeliest();
+    std::vector<Slot> nodes;
+    for (std::int32_t i = 0; i < kTree; ++i) {
+      const Slot parent = i == 0 ? kRootSlot : nodes[static_cast<std::size_t>((i - 1) / 2)];
+      OUTRIDER_ASSIGN_OR_RETURN(const Slot node, add(parent, next + i * 31, true));
+      nodes.push_back(node);
+    }
+    OUTRIDER_RETURN_IF_ERROR(forward("tree"));
+    cache_->slots().release_all_uncommitted();
+    for (std::int32_t i = 0; i < kTokens; ++i) {
+      OUTRIDER_ASSIGN_OR_RETURN(last, add(kRootSlot, next, true));
+      OUTRIDER_RETURN_IF_ERROR(forward("token " + std::to_string(i)));
+      cache_->slots().commit(last);
+      next = likeliest();
+    }
+    return {};
+  }
+
+ private:
+  Result<Slot> add(Slot parent, std::int32_t number, bool wants_logits) {
+    OUTRIDER_ASSIGN_OR_RETURN(const Slot slot, cache_->slots().append(parent));
+    rows_.push_back({cache_.get(), slot, number % model_.info().vocab_size, wants_logits});
+    return slot;
+  }
+
+  Status forward(const std::string& what) {
+    OUTRIDER_RETURN_IF_ERROR(model_.forward(rows_, out_));
+    rows_.clear();
+    const auto width = static_cast<std::size_t>(model_.info().vocab_size);
+    for (std::size_t i = 0; i * width < out_.logits.size(); ++i) {
+      book_.record("answer/" + what + "/" + std::to_string(i), label_,
+                   hash_logits(std::span(out_.logits).subspan(i * width, width)));
+    }
+    return {};
+  }
+
+  // Of the last row.
+  std::int32_t likeliest() const {
+    const auto first = out_.logits.end() - model_.info().vocab_size;
+    return static_cast<std::int32_t>(std::max_element(first, out_.logits.end()) - first);
+  }
+
+  Model& model_;
+  const std::string label_;
+  RowBook& book_;
+  std::unique_ptr<KvCache> cache_;
+  std::vector<Row> rows_;
+  PassOutput out_;
+};
+
 Result<json> check_dtype(const std::shared_ptr<const ModelFiles>& files, const std::string& dtype,
                          const ModelCheckOptions& options, const DeviceMaker& make_device) {
   OUTRIDER_ASSIGN_OR_RETURN(const auto cpu,
@@ -144,10 +234,15 @@ Result<json> check_dtype(const std::shared_ptr<const ModelFiles>& files, const s
     OUTRIDER_RETURN_IF_ERROR(run_row_case_once(*cpu, row_case, "cpu", book));
     OUTRIDER_RETURN_IF_ERROR(run_row_case(*model, row_case, "device", book));
   }
+  if (options.answers) {
+    OUTRIDER_RETURN_IF_ERROR(AnswerCheck(*cpu, "cpu", book).run());
+    OUTRIDER_RETURN_IF_ERROR(AnswerCheck(*model, "device", book).run());
+  }
   const std::size_t shown = std::min<std::size_t>(book.mismatched().size(), 5);
   json row = {{"model", files->name},
               {"device", name},
               {"dtype", dtype},
+              {"layers", files->config.num_layers},
               {"compared", book.compared()},
               {"mismatches", book.mismatches()},
               {"mismatched", std::vector<std::string>(
@@ -162,8 +257,9 @@ Result<json> check_dtype(const std::shared_ptr<const ModelFiles>& files, const s
 }  // namespace
 
 Result<ModelCheck> check_model(const ModelCheckOptions& options, const DeviceMaker& make_device) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> whole,
                             load_model_files(options.model, {}));
+  const auto files = first_layers(whole, options.layers);
   ModelCheck check;
   for (const std::string& dtype : options.dtypes) {
     OUTRIDER_ASSIGN_OR_RETURN(json row, check_dtype(files, dtype, options, make_device));

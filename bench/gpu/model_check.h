@@ -20,6 +20,8 @@ struct ModelCheckOptions {
   std::string model = {};  // a directory, or a GGUF file
   std::vector<std::string> dtypes = {"auto"};
   int cases = 2;              // of 14
+  int layers = 0;             // only the first ones; 0: all
+  bool answers = false;       // a prompt of 128 rows, a tree of 33, and 8 tokens one by one
   bool measures = false;      // passes of 1, 8 and 64 rows behind 1,000 positions
   std::int64_t kv_bytes = 0;  // 0: as the backend chooses
 };

@@ -145,6 +145,10 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", options.model.dtypes, "The model's, one or more")->delimiter(',');
   app.add_option("--cases", options.model.cases, "Of the 14 cases of the rows check")
       ->check(CLI::Range(0, 14));
+  app.add_option("--layers", options.model.layers, "Only the model's first ones; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--answer", options.model.answers,
+               "Also a prompt of 128 rows, a tree of 33, and 8 tokens one by one");
   CLI11_PARSE(app, argc, argv);
   return outrider::gpu::run(options);
 }

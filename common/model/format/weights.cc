@@ -149,7 +149,7 @@ Status Weights::add_shards(const std::string& directory) {
 
 Weights Weights::from_views(std::unique_ptr<MappedFile> file, TensorMap tensors) {
   Weights weights;
-  weights.files_.push_back(std::move(file));
+  if (file != nullptr) weights.files_.push_back(std::move(file));  // else the caller keeps it
   weights.tensors_ = std::move(tensors);
   return weights;
 }

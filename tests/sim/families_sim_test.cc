@@ -1,7 +1,7 @@
 // Whole answers of families whose blocks are not a llama's: small random models in memory on the
 // server, the same model streamed from flash on the device, a draft of fewer bits. Whatever
-// strategy drafts, and wherever the link is cut, the text is what the target alone says.
-// SPDX-License-Identifier: Apache-2.0
+// strategy drafts, and wherever the link is cut, the text is what the target alone says; also where
+// the server computes with the GPU's kernels. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -16,6 +16,8 @@
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/cpu/model_pack_writer.h"
+#include "common/model/cuda/cuda_model.h"
+#include "common/model/cuda/host_device.h"
 #include "common/sampling/sampling.h"
 #include "edge_client/flash/flash_model.h"
 #include "tests/sim/sim_probe.h"
@@ -26,6 +28,12 @@ namespace outrider {
 namespace {
 
 constexpr Position kPrompt = 11, kAnswer = 100;
+// Of a server whose passes are slow here.
+#ifdef OUTRIDER_SANITIZED
+constexpr Position kShortAnswer = 4;
+#else
+constexpr Position kShortAnswer = 12;
+#endif
 constexpr std::uint64_t kSeed = 5;
 
 SamplingParams sampling_at(float temperature) {
@@ -56,14 +64,14 @@ class Shown final : public AnswerText, public SimEdgeObserver {
 class FamiliesSim : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    const auto files = small_model(directory_.path(), GetParam(), DType::kF32, 5);
-    ASSERT_NE(files, nullptr);
-    target_ = *make_cpu_model(files, {.dtype = "int8", .threads = 1});
-    draft_ = *make_cpu_model(files, {.dtype = "int4", .threads = 1});
+    files_ = small_model(directory_.path(), GetParam(), DType::kF32, 5);
+    ASSERT_NE(files_, nullptr);
+    target_ = *make_cpu_model(files_, {.dtype = "int8", .threads = 1});
+    draft_ = *make_cpu_model(files_, {.dtype = "int4", .threads = 1});
     ThreadPool pool(1);
     const auto weights =
         CpuWeightsLoader(kernels_for(*find_vector_target("auto")), pool, {"", {}}, {})
-            .load(files, ComputeType::kInt8);
+            .load(files_, ComputeType::kInt8);
     ASSERT_TRUE(weights.ok());
     ASSERT_TRUE(write_model_pack(directory_.path("pack"), *weights, {}).ok());
     auto flash = FlashModel::open(directory_.path("pack"),
@@ -108,7 +116,7 @@ class FamiliesSim : public testing::TestWithParam<std::string> {
   // cut: the link goes there, and comes back after some seconds; nothing: it stays.
   Shown answer(Strategy strategy, float temperature, const std::optional<Cut>& cut) {
     Simulation simulation(kSeed);
-    SimServer server(simulation, *target_, options(4),
+    SimServer server(simulation, gpu_ == nullptr ? *target_ : *gpu_, options(4),
                      [](const PassRowCounts&) { return from_ms(15); });
     SimServer device(simulation, flash_->model(), options(256),
                      [](const PassRowCounts&) { return from_ms(60); });
@@ -156,7 +164,7 @@ class FamiliesSim : public testing::TestWithParam<std::string> {
     decoding.speculation.first.strategy = strategy;
     decoding.speculation.first.gamma = 4;
     decoding.speculation.token_bound = info.vocab_size;
-    decoding.speculation.end_position = kPrompt + kAnswer;
+    decoding.speculation.end_position = kPrompt + (gpu_ == nullptr ? kAnswer : kShortAnswer);
     decoding.tokenizer_hash = "none";
     decoding.choice.sampling = sampling_at(temperature);
     decoding.choice.seed = kSeed;
@@ -173,7 +181,9 @@ class FamiliesSim : public testing::TestWithParam<std::string> {
 
   TestDirectory directory_;
   SystemClock clock_;
+  std::shared_ptr<const ModelFiles> files_;
   std::unique_ptr<Model> target_, draft_;
+  std::unique_ptr<Model> gpu_;  // the server's instead of target_, by fibers; null: none
   std::unique_ptr<FlashModel> flash_;
   std::uint64_t failovers_ = 0, failbacks_ = 0;
 };
@@ -209,6 +219,28 @@ TEST_P(FamiliesSim, ACutInTheMiddleOfAnAnswerCostsNoToken) {
   EXPECT_GT(flash_->stats().bytes_read, 0u);
 }
 
+// Of a server with the GPU's kernels; this device goes on with the CPU's, from flash.
+class GpuServerSim : public FamiliesSim {};
+
+TEST_P(GpuServerSim, ACutAtAnyCommitCostsNoToken) {
+  auto gpu = cuda::make_cuda_model(files_, cuda::make_host_device({.seed = kSeed}),
+                                   {.dtype = "int8", .kv_bytes = 4 << 20, .progress = {}});
+  ASSERT_TRUE(gpu.ok()) << gpu.status().to_string();
+  gpu_ = *std::move(gpu);
+  ASSERT_EQ(gpu_->info().arithmetic_id, target_->info().arithmetic_id);
+  constexpr auto kCommits = static_cast<std::size_t>(kShortAnswer);
+  for (const float temperature : {0.0f, 0.7f}) {
+    std::vector<TokenId> expected = plain(temperature);
+    expected.resize(kCommits);
+    for (std::size_t at = 0; at < kCommits; ++at) {
+      const Shown shown = answer(Strategy::kAr, temperature, Cut{at, at % 2 == 1});
+      EXPECT_EQ(shown.ids, expected) << "cut at " << at << " at " << temperature;
+    }
+  }
+  EXPECT_GE(failovers_, 2 * kCommits - 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GpuServerSim, testing::Values("mistral"));
 INSTANTIATE_TEST_SUITE_P(Families, FamiliesSim,
                          testing::Values("gpt2", "gemma3_text", "mixtral", "qwen3_moe"));
 

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   outrider::add_acceptance_check(checks);
   outrider::add_clocks_check(checks);
   outrider::add_doctor_check(checks);
+  outrider::add_elastic_check(checks);
   outrider::add_exact_check(checks);
   outrider::add_exits_accuracy_check(checks);
   outrider::add_law_check(checks);

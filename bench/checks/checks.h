@@ -15,14 +15,14 @@ void add_clocks_check(CheckList& checks);      // virtual time against real time
 void add_compare_check(CheckList& checks);     // two reports of `run`, prompt by prompt
 void add_decode_check(CheckList& checks);      // decoding against the memory's read bandwidth
 void add_doctor_check(CheckList& checks);      // the forecasts of `outrider-edge doctor`
+void add_elastic_check(CheckList& checks);     // levels: switches, predictions, memory, flash
 void add_exact_check(CheckList& checks);       // every way to decode gives plain decoding's text
 void add_exits_check(CheckList& checks);       // pass time with early exits against without
 void add_exits_accuracy_check(CheckList& checks);  // how often committed exits name an outcome
 void add_law_check(CheckList& checks);             // strategies against the paper's latency law
 void add_link_check(CheckList& checks);            // emulated links against their profiles
 void add_load_check(CheckList& checks);            // real clients on a real server
-void add_logits_check(CheckList& checks);
-void add_market_check(CheckList& checks);      // logits of given tokens as a .npy file
+void add_logits_check(CheckList& checks);          // logits of given tokens as a .npy file
 void add_loopback_check(CheckList& checks);    // from a verdict leaving to the next pass starting
 void add_lossless_check(CheckList& checks);    // speculation over gRPC, token by token
 void add_perplexity_check(CheckList& checks);  // of answers in one dtype against another

@@ -17,7 +17,7 @@ namespace {
 
 class EdgeClient final : public LoadClient {
  public:
-  EdgeClient(const EdgeSetup& setup, std::unique_ptr<BenchEdge> edge)
+  EdgeClient(const EdgeClientSetup& setup, std::unique_ptr<BenchEdge> edge)
       : setup_(setup),
         edge_(std::move(edge)),
         verifier_({.server = setup.server, .token = setup.key}) {}
@@ -41,7 +41,7 @@ class EdgeClient final : public LoadClient {
   }
 
  private:
-  const EdgeSetup setup_;
+  const EdgeClientSetup setup_;
   const std::unique_ptr<BenchEdge> edge_;
   RemoteVerifier verifier_;
 };
@@ -117,7 +117,7 @@ class OpenAiClient final : public LoadClient {
 
 class GreedySession final : public LoadClient {
  public:
-  GreedySession(const EdgeSetup& setup, Clock& clock)
+  GreedySession(const EdgeClientSetup& setup, Clock& clock)
       : setup_(setup), clock_(clock), verifier_({.server = setup.server, .token = setup.key}) {}
 
   Result<ClientAnswer> answer(const LoadRequest& request) override {
@@ -180,7 +180,7 @@ class GreedySession final : public LoadClient {
 
   static constexpr std::uint32_t kGuesses = 64;
 
-  const EdgeSetup setup_;
+  const EdgeClientSetup setup_;
   Clock& clock_;
   RemoteVerifier verifier_;
   std::uint32_t epoch_ = 0;
@@ -188,7 +188,7 @@ class GreedySession final : public LoadClient {
 
 }  // namespace
 
-Result<std::unique_ptr<LoadClient>> make_edge(const EdgeSetup& setup, Clock& clock) {
+Result<std::unique_ptr<LoadClient>> make_edge(const EdgeClientSetup& setup, Clock& clock) {
   if (setup.draft.empty()) {
     return std::unique_ptr<LoadClient>(
         std::make_unique<EdgeClient>(setup, BenchEdge::without_draft(setup.tokenizer, clock)));
@@ -203,7 +203,7 @@ std::unique_ptr<LoadClient> make_openai_client(const OpenAiSetup& setup, Clock& 
   return std::make_unique<OpenAiClient>(setup, clock);
 }
 
-std::unique_ptr<LoadClient> make_greedy_session(const EdgeSetup& setup, Clock& clock) {
+std::unique_ptr<LoadClient> make_greedy_session(const EdgeClientSetup& setup, Clock& clock) {
   return std::make_unique<GreedySession>(setup, clock);
 }
 

@@ -52,7 +52,7 @@ class LoadClient {
   virtual Result<ClientAnswer> answer(const LoadRequest& request) = 0;
 };
 
-struct EdgeSetup {
+struct EdgeClientSetup {
   Address server;
   std::string key;    // empty: none
   std::string draft;  // a directory or a GGUF file; empty: the target decodes alone
@@ -64,7 +64,7 @@ struct EdgeSetup {
 };
 
 // Errors: those of loading the draft.
-Result<std::unique_ptr<LoadClient>> make_edge(const EdgeSetup& setup, Clock& clock);
+Result<std::unique_ptr<LoadClient>> make_edge(const EdgeClientSetup& setup, Clock& clock);
 
 struct OpenAiSetup {
   Address server;
@@ -82,6 +82,6 @@ Result<std::string> openai_model(const Address& server, const std::string& key);
 // A session that asks for the largest passes that the protocol allows: after each verdict as many
 // guesses as the server takes, of which hardly one stands. Of setup it uses server, key, tokenizer
 // and answers.
-std::unique_ptr<LoadClient> make_greedy_session(const EdgeSetup& setup, Clock& clock);
+std::unique_ptr<LoadClient> make_greedy_session(const EdgeClientSetup& setup, Clock& clock);
 
 }  // namespace outrider

@@ -15,7 +15,7 @@
 #include <sstream>
 #include <string>
 
-#include "bench/peers/pass_runner.h"
+#include "bench/peers/pass_timer.h"
 #include "common/base/posix.h"
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/format/model_files.h"
@@ -23,7 +23,7 @@
 namespace outrider {
 namespace {
 
-Result<double> answer(PassRunner& runner, const std::string& line) {
+Result<double> answer(PassTimer& runner, const std::string& line) {
   std::istringstream words(line);
   std::string verb;
   int first = 0, second = 0;
@@ -44,7 +44,7 @@ Status serve(const std::string& directory, const CpuModelOptions& options, int c
   OUTRIDER_ASSIGN_OR_RETURN(auto files, load_model_files(directory, {}));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                             make_cpu_model(std::move(files), options));
-  OUTRIDER_ASSIGN_OR_RETURN(PassRunner runner, PassRunner::make(*model, capacity));
+  OUTRIDER_ASSIGN_OR_RETURN(PassTimer runner, PassTimer::make(*model, capacity));
   OUTRIDER_RETURN_IF_ERROR(say("ready " + model->info().dtype));
   for (std::string line; std::getline(std::cin, line);) {
     OUTRIDER_ASSIGN_OR_RETURN(const double seconds, answer(runner, line));

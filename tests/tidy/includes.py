@@ -11,10 +11,13 @@ import os
 import re
 
 from targets import TargetList
+from tree import line_of, without_comments
 
 APART = {'edge_client', 'cloud_server'}  # these never include each other
 TORCH = re.compile(r'^(?:torch|ATen|c10|caffe2)/')
 CLASHES = re.compile(r'^(?:google/protobuf|grpc|grpcpp|spdlog|fmt)/|\.pb\.h$')
+NAMESPACE = re.compile(r'^namespace ([\w:]+) \{', re.M)
+TYPE = re.compile(r'^(?:struct|class) (\w+)[^;{]*\{', re.M)  # of a namespace: those in types are indented
 # Headers that are not files of the tree, and the target that provides them.
 EXTERNAL = [
     (re.compile(r'^(?:torch|ATen|c10)/'), 'outrider::torch'),
@@ -186,4 +189,21 @@ def check_clashes(tree):
             yield path, 1, f'sees {torch} and {clash}'
 
 
-CHECKS = (check_includes, check_arrows, check_circles, check_lists, check_built, check_clashes)
+def check_type_names(tree):
+    """No two headers define a type of the same name in one namespace: in a program that links both, the
+    linker would keep one of them for all users."""
+    first = {}
+    for path in tree.code():
+        text = without_comments(tree.text[path])
+        space = NAMESPACE.search(text)
+        if not path.endswith('.h') or path.startswith('tests/') or not space or 'HWY_NAMESPACE' in space.group(1):
+            continue
+        for match in TYPE.finditer(text):
+            name = f'{space.group(1)}::{match.group(1)}'
+            other = first.setdefault(name, path)
+            if other != path:
+                yield path, line_of(text, match.start()), f'{other} defines {name} too'
+
+
+CHECKS = (check_includes, check_arrows, check_circles, check_lists, check_built, check_clashes,
+          check_type_names)

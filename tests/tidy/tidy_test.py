@@ -99,6 +99,15 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(self.findings({**small, 'common/base/b.h': SPDX + 'int b();\n' * 40}), [])
         self.assertEqual(self.findings({**small, 'common/base/c.h': SPDX + '#include "common/base/b.h"\n'}), [])
 
+    def test_types_have_names_of_their_own(self):
+        def header(space, text):
+            return SPDX + f'\nnamespace {space} {{\n{text}\n}}\n' + 'int b();\n' * 40
+        files = {'common/base/b.h': header('outrider', 'struct Setup {\n  int a;\n};')}
+        again = header('outrider', 'class Setup final : public Base {\n};')
+        self.assert_finds('c.h:4: common/base/b.h defines outrider::Setup too', {**files, 'common/base/c.h': again})
+        other = header('outrider::gpu', 'class Setup final {\n};\nclass Forward;')
+        self.assertEqual(self.findings({**files, 'common/base/c.h': other}), [])
+
     def test_every_source_is_built(self):
         self.assert_finds('b.cc:1: no CMakeLists.txt', {'common/base/b.cc': SPDX})
         self.assert_finds('aa.cc:1: no CMakeLists.txt', {'common/base/aa.cc': SPDX})

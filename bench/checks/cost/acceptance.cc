@@ -20,7 +20,7 @@
 #include "bench/checks/checks.h"
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/grid_flags.h"
-#include "bench/peers/pass_runner.h"
+#include "bench/peers/pass_timer.h"
 #include "bench/stats/statistics.h"
 #include "common/base/status.h"
 #include "common/conversation/repetition.h"
@@ -49,8 +49,8 @@ Result<Estimate> measure_step_share(const StepShareOptions& options) {
                             load_bench_model(options.draft, options.draft_dtype, options.threads));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> target,
                             load_bench_model(options.target, options.dtype, options.threads));
-  OUTRIDER_ASSIGN_OR_RETURN(PassRunner steps, PassRunner::make(*draft, kContext + 1));
-  OUTRIDER_ASSIGN_OR_RETURN(PassRunner passes, PassRunner::make(*target, kContext + 1));
+  OUTRIDER_ASSIGN_OR_RETURN(PassTimer steps, PassTimer::make(*draft, kContext + 1));
+  OUTRIDER_ASSIGN_OR_RETURN(PassTimer passes, PassTimer::make(*target, kContext + 1));
   std::vector<double> step_seconds, pass_seconds;
   for (int round = 0; round <= kRounds; ++round) {
     OUTRIDER_ASSIGN_OR_RETURN(const double step, steps.time_pass(1, kContext));

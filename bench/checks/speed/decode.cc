@@ -22,7 +22,7 @@
 
 #include "bench/check.h"
 #include "bench/checks/checks.h"
-#include "bench/peers/pass_runner.h"
+#include "bench/peers/pass_timer.h"
 #include "bench/stats/statistics.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -152,7 +152,7 @@ Result<CheckOutcome> measure_passes(Model& model, const ModelConfig& config,
                                     const PassTimesOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget target, find_vector_target(options.kernel));
   const int most = std::max(kPrefillRows, std::ranges::max(options.rows));
-  OUTRIDER_ASSIGN_OR_RETURN(PassRunner passes, PassRunner::make(model, options.context + most));
+  OUTRIDER_ASSIGN_OR_RETURN(PassTimer passes, PassTimer::make(model, options.context + most));
   ThreadPool pool(options.threads);
   Rates rates{.read = 0, .products = 0, .floats = float_rate(pool, kernels_for(target))};
   // The rate of the model's products: a prefill without logits, so without the output matrix.

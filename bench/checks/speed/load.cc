@@ -141,13 +141,13 @@ Status add_openai_clients(const LoadFlags& options, const Address& server, LoadS
 Status add_edges(const LoadFlags& options, LoadStage& stage) {
   const LoadShape& shape = options.shape;
   if (shape.edges + shape.greedy_sessions == 0) return {};
-  EdgeSetup setup{.server = stage.target->rpc(),
-                  .key = {},
-                  .draft = options.draft == "none" ? "" : options.draft,
-                  .strategy = options.strategy,
-                  .gamma = options.gamma,
-                  .tokenizer = *stage.tokenizer,
-                  .answers = options.answers};
+  EdgeClientSetup setup{.server = stage.target->rpc(),
+                        .key = {},
+                        .draft = options.draft == "none" ? "" : options.draft,
+                        .strategy = options.strategy,
+                        .gamma = options.gamma,
+                        .tokenizer = *stage.tokenizer,
+                        .answers = options.answers};
   for (std::size_t i = 0; i < shape.edges; ++i) {
     setup.key = stage.target->key_of(ClientKind::kEdge, i);
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<LoadClient> edge, make_edge(setup, stage.clock));

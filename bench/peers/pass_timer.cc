@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/peers/pass_runner.h"
+#include "bench/peers/pass_timer.h"
 
 #include <algorithm>
 #include <vector>
@@ -13,12 +13,12 @@ constexpr int kChunk = 512;  // when filling a context, which is not timed
 
 }  // namespace
 
-Result<PassRunner> PassRunner::make(Model& model, int capacity) {
+Result<PassTimer> PassTimer::make(Model& model, int capacity) {
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, model.new_cache(capacity));
-  return PassRunner(model, std::move(cache));
+  return PassTimer(model, std::move(cache));
 }
 
-Result<double> PassRunner::time_pass(int rows, int context) {
+Result<double> PassTimer::time_pass(int rows, int context) {
   KvSlots& slots = cache_->slots();
   slots.truncate(std::min<Position>(slots.committed(), context));
   for (int left = context - slots.committed(); left > 0; left -= kChunk) {
@@ -27,14 +27,14 @@ Result<double> PassRunner::time_pass(int rows, int context) {
   return run(rows, true, false);
 }
 
-Result<double> PassRunner::time_prefill(int tokens) {
+Result<double> PassTimer::time_prefill(int tokens) {
   cache_->slots().truncate(0);
   const Result<double> seconds = run(tokens, false, true);
   cache_->slots().truncate(0);
   return seconds;
 }
 
-Result<double> PassRunner::run(int rows, bool all_logits, bool commit) {
+Result<double> PassTimer::run(int rows, bool all_logits, bool commit) {
   KvSlots& slots = cache_->slots();
   std::vector<Row> chain;
   Slot slot = kRootSlot;

@@ -12,10 +12,10 @@
 
 namespace outrider {
 
-class PassRunner final {
+class PassTimer final {
  public:
   // capacity: tokens and rows in total. model must outlive this object.
-  static Result<PassRunner> make(Model& model, int capacity);
+  static Result<PassTimer> make(Model& model, int capacity);
 
   // Seconds of a chain of `rows` rows with logits, behind `context` tokens. The context is kept
   // between calls; extending it is not timed.
@@ -25,7 +25,7 @@ class PassRunner final {
   Result<double> time_prefill(int tokens);
 
  private:
-  PassRunner(Model& model, std::unique_ptr<KvCache> cache)
+  PassTimer(Model& model, std::unique_ptr<KvCache> cache)
       : model_(&model), cache_(std::move(cache)) {}
 
   // Runs a chain at the end of the context, and adds it to the context on request.

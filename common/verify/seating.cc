@@ -95,7 +95,7 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
       prompt_rows[stream.group()] += next.offer.prompt_rows;
     }
     next.offer.is_plain = !session.book().drafts();
-    if (!is_bare(passes_ + 1)) next.offer.chances = session.chances(next.bounds);
+    if (!is_bare(number_ + 1)) next.offer.chances = session.chances(next.bounds);
     rows_left -= std::min(rows_left, std::max(next.offer.prompt_rows, std::size_t{1}));
     order.serve(turns_ + candidates.size() + 1);
     candidates.push_back(std::move(next));
@@ -125,13 +125,16 @@ double Seating::price(const VerifyStreams& streams, TimePoint now) const {
 Seating::Worth Seating::worth(const VerifyStreams& streams, TimePoint now) const {
   double plain = 0;
   std::size_t sessions = 0;
+  bool reads = false;
   for (const auto& [id, stream] : streams) {
     if (stream.session() == nullptr || !stream.wants_device(now)) continue;
     plain += weight(stream);
+    reads = reads || stream.session()->is_prefilling();
     ++sessions;
   }
-  const double pass = curve_.seconds(sessions);
-  const double row = curve_.seconds(last_rows_ + kRowsMore) - curve_.seconds(last_rows_);
+  const auto& [costs, curve, last_rows] = passes(reads);
+  const double pass = curve.seconds(sessions);
+  const double row = curve.seconds(last_rows + kRowsMore) - curve.seconds(last_rows);
   return {.price = std::max(price(streams, now), pass > 0 ? plain / pass : 0),
           .row_seconds = row / kRowsMore,
           .sessions = sessions,
@@ -140,9 +143,9 @@ Seating::Worth Seating::worth(const VerifyStreams& streams, TimePoint now) const
 
 // Guesses of the server's own, where they are worth their rows.
 void Seating::look_up(VerifyStreams& streams, TimePoint now) const {
-  if (!uses_lookup(options_.draft_source) || is_bare(passes_ + 1)) return;
+  if (!uses_lookup(options_.draft_source) || is_bare(number_ + 1)) return;
   const Worth asked = worth(streams, now);
-  const double row = is_trial(passes_ + 1) ? 0 : asked.price * asked.row_seconds;
+  const double row = is_trial(number_ + 1) ? 0 : asked.price * asked.row_seconds;
   for (auto& [id, stream] : streams) {
     if (stream.session() == nullptr || !stream.wants_device(now)) continue;
     stream.drafted()->look_up(std::max(kMinGuessChance, row / weight(stream)),
@@ -151,7 +154,7 @@ void Seating::look_up(VerifyStreams& streams, TimePoint now) const {
 }
 
 Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& clock) const {
-  if (is_bare(passes_ + 1)) return draft.draft({}, {}, clock);
+  if (is_bare(number_ + 1)) return draft.draft({}, {}, clock);
   const TimePoint now = clock.now();
   look_up(streams, now);
   std::vector<ModelDraft::Client> clients;
@@ -163,6 +166,17 @@ Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& cl
   return draft.draft(clients, worth(streams, now), clock);
 }
 
+void Seating::Passes::add(std::size_t rows, Duration took) {
+  costs.add(rows, false, took);
+  curve = PassCurve(costs.costs());
+  last_rows = rows;
+}
+
+bool Seating::reads_prompt(std::span<const Candidate> candidates) {
+  return std::ranges::any_of(
+      candidates, [](const Candidate& candidate) { return candidate.offer.prompt_rows > 0; });
+}
+
 // A session alone has all its rows.
 RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Candidate> candidates,
                               TimePoint now) {
@@ -172,12 +186,13 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
   bounds.most_rows = std::max<std::size_t>(options_.max_batched_rows, first_rows);
   const auto has_session = [](const auto& entry) { return entry.second.session() != nullptr; };
   const bool alone = std::ranges::count_if(streams, has_session) == 1;
-  const std::uint64_t pass = ++passes_;
+  const std::uint64_t pass = ++number_;
   const bool trial = is_trial(pass);
   const bool priced = options_.price_rows && !alone && !trial && !is_bare(pass);
   if (priced) bounds.price = worth(streams, now).price;
   if (trial) {
-    const std::size_t most = std::max({first_rows, 2 * last_rows_, candidates.size()});
+    const std::size_t last = passes(reads_prompt(candidates)).last_rows;
+    const std::size_t most = std::max({first_rows, 2 * last, candidates.size()});
     bounds.most_rows = std::min(bounds.most_rows, most);
   }
   return bounds;
@@ -191,9 +206,10 @@ std::vector<Rider> Seating::next_pass(VerifyStreams& streams, TimePoint now, con
     std::vector<Candidate> seated = candidates(streams, without_memory, now);
     if (seated.empty()) break;
     const RowBounds bounds = row_bounds(streams, seated, now);
+    const PassCurve& curve = passes(reads_prompt(seated)).curve;
     std::vector<RowOffer> offers;
     for (Candidate& candidate : seated) offers.push_back(std::move(candidate.offer));
-    const auto nodes = choose_rows(offers, curve_, bounds);
+    const auto nodes = choose_rows(offers, curve, bounds);
     for (std::size_t i = 0; i < seated.size(); ++i) {
       if (!nodes[i]) continue;
       const StreamId id = seated[i].stream;
@@ -237,14 +253,15 @@ bool Seating::take_memory(VerifyStreams& streams, const Candidate& candidate,
 void Seating::end_pass(const VerifyStreams& streams, std::span<const Rider> riders, Duration took,
                        TimePoint now) {
   std::size_t rows = 0;
+  bool reads = false;
   for (const Rider& rider : riders) {
+    reads = reads || rider.plan.pass == 0 || rider.plan.tokens.size() > 1;
     shares_.charge(streams.at(rider.stream).group(), rider.rows);
     rows += rider.rows;
   }
   shares_.end_pass();
-  last_rows_ = rows;
-  costs_.add(rows, false, took);
-  curve_ = PassCurve(costs_.costs());
+  if (!reads) of_text_.add(rows, took);
+  with_prompts_.add(rows, took);
   const Duration since = last_end_ ? now - *last_end_ : took;
   if (since > Duration{0}) {
     busy_ =

@@ -35,8 +35,8 @@ class Seating final {
       : options_(options),
         pool_(pool),
         texts_(texts),
-        costs_(options.pass_costs),
-        curve_(PassCurve(costs_.costs())) {}
+        of_text_(options.pass_costs),
+        with_prompts_(options.pass_costs) {}
 
   // The stream has a session for which there will never be memory: its owner ends it.
   using Starve = std::function<void(StreamId, const Status& why)>;
@@ -69,6 +69,18 @@ class Seating final {
     RowOffer offer;
   };
 
+  // What passes took, and the rows of the last one.
+  struct Passes {
+    explicit Passes(const PassCostBook& before) : costs(before), curve(costs.costs()) {}
+    void add(std::size_t rows, Duration took);
+
+    PassCostBook costs;
+    PassCurve curve;
+    std::size_t last_rows = 0;
+  };
+  // Those that are like the next: who rides may read a prompt.
+  const Passes& passes(bool reads) const { return reads ? with_prompts_ : of_text_; }
+
   void look_up(VerifyStreams& streams, TimePoint now) const;
   using Worth = ModelDraft::Worth;
   Worth worth(const VerifyStreams& streams, TimePoint now) const;
@@ -81,6 +93,7 @@ class Seating final {
   std::size_t shared_prefill(const VerifyStreams& streams,
                              std::span<const TurnSeeker> seekers) const;
   double weight(const VerifyStream& stream) const;
+  static bool reads_prompt(std::span<const Candidate> candidates);
   RowBounds row_bounds(const VerifyStreams& streams, std::span<const Candidate> candidates,
                        TimePoint now);
   bool take_memory(VerifyStreams& streams, const Candidate& candidate,
@@ -97,14 +110,15 @@ class Seating final {
   std::uint64_t turns_ = 0;
   std::uint64_t preemptions_ = 0;
 
-  // What the market goes by.
-  PassCostBook costs_;  // of all passes, prompts and exits included: something is always read
-  PassCurve curve_;
+  // What the market goes by. A prompt's rows cost what they do for other reasons than rows of text,
+  // and its first pass here is the slowest: they say nothing of a pass that reads none. Where
+  // something is always read, all passes count.
+  Passes of_text_;
+  Passes with_prompts_;
   DeviceShares shares_;
   double busy_ = 0;  // the part of the time lately that the device worked
   std::optional<TimePoint> last_end_;
-  std::uint64_t passes_ = 0;
-  std::size_t last_rows_ = 0;
+  std::uint64_t number_ = 0;  // of the last pass
 };
 
 }  // namespace outrider

@@ -177,6 +177,22 @@ TEST_F(TenantsLookUpTest, WhoBrokeOffLeavesItsTextAsWell) {
   EXPECT_LT(passes(ask(3, alice_, question())), passes(first));
 }
 
+// The first pass of a process reads a prompt, and touches all of its weights and memory.
+TEST_F(TenantsLookUpTest, APromptThatWasReadSlowlyDoesNotMakeRowsOfTextDear) {
+  begin();
+  Open asked = question();
+  for (std::size_t i = 0; i < asked.prefix.size(); ++i) {
+    asked.prefix[i] = static_cast<TokenId>(i % 4 < 2 ? i % 4 : i / 4 % 8);
+  }
+  open(1, asked, alice_);
+  while (heard<Verdict>(1).empty()) ride(std::chrono::seconds(1));
+  ride_to_the_end();
+  EXPECT_EQ(answer(1), expected(asked));
+  const std::vector<Verdict> verdicts = heard<Verdict>(1);
+  EXPECT_TRUE(std::any_of(verdicts.begin() + 1, verdicts.end(),
+                          [](const Verdict& verdict) { return verdict.rows > 1; }));
+}
+
 // A turn of a chat begins with the turns before it, which their sessions have left already.
 TEST_F(TenantsLookUpTest, WhatASessionBeganWithIsNotLeftTwice) {
   begin();

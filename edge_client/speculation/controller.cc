@@ -71,8 +71,8 @@ void Controller::on_lookup(const CacheLookup& found, bool exits_spoke, const Tim
   if (plan_.fan_out > 1) runners_up_.add(brings && found.runner_up ? 1 : 0);
 }
 
-void Controller::on_verdict(std::size_t tokens, std::size_t chain, TimePoint now) {
-  if (chain > 0) acceptance_.record(chain, tokens - 1);
+void Controller::on_verdict(std::size_t tokens, const Drafted& drafted, TimePoint now) {
+  if (drafted.depth > 0) acceptance_.record(drafted.depth, drafted.stood);
   tokens_ += tokens;
   if (last_verdict_) {
     Pace& pace = plan_.speculates ? with_ : without_;

@@ -68,8 +68,14 @@ class Controller final {
   // at its pass.
   void on_lookup(const CacheLookup& found, bool exits_spoke, const Timings& timings);
 
-  // A verdict came, of this many tokens, on a chain of this many nodes.
-  void on_verdict(std::size_t tokens, std::size_t chain, TimePoint now);
+  // Of a verdict's pass: the depth of our nodes, and how many of them stood. Tokens that a server's
+  // own nodes brought are none of them.
+  struct Drafted {
+    std::size_t depth = 0;
+    std::size_t stood = 0;
+  };
+  // A verdict came, of this many tokens.
+  void on_verdict(std::size_t tokens, const Drafted& drafted, TimePoint now);
 
   // Before the first verdict: starts where answers with the same target, draft and device ended.
   void warm_start(const PairProfile& profile);

@@ -13,13 +13,14 @@ namespace {
 constexpr std::size_t kMaxAhead = 96;
 
 // Pass 0 reads the prompt: its time is not that of a round.
-VerdictReview review_of(const Verdict& verdict, std::size_t depth, const CacheLookup& found,
-                        bool exits_looked, TimePoint now) {
+VerdictReview review_of(const Verdict& verdict, const VerifiedRound& round,
+                        const CacheLookup& found, bool exits_looked, TimePoint now) {
   return {.tokens = verdict.tokens.size(),
           .text = verdict.tokens,
           .pass = {.rows = verdict.pass > 0 ? static_cast<std::size_t>(verdict.rows) : 0,
                    .ms = to_ms(verdict.timings.computed)},
-          .depth = depth,
+          .depth = round.depth(),
+          .stood = round.accepted,
           .found = found,
           .exits_looked = exits_looked,
           .now = now};
@@ -62,7 +63,7 @@ Speculator::Committed Speculator::commit(const Verdict& verdict, const VerifiedR
   }
   answer_tokens_ += verdict.tokens.size();
   const CacheLookup found = drafter_.look_up(verdict.tokens, strategy_->round().bounds());
-  review_ = review_of(verdict, round.depth(), found, exits.value_or(false), now);
+  review_ = review_of(verdict, round, found, exits.value_or(false), now);
   exits_.on_verdict(verdict.tokens);
   committed.sent_unused = drafter_.commit(verdict.tokens);
   if (drafter_.step_is_obsolete()) out.emplace_back(AbandonDraftStep{});

@@ -187,7 +187,7 @@ std::optional<PlanChange> MirrorStrategy::on_verdict(const VerdictReview& review
   if (plan().speculates) {
     controller_.on_lookup(review.found, review.exits_looked, timings);
   }
-  controller_.on_verdict(review.tokens, review.depth, review.now);
+  controller_.on_verdict(review.tokens, {.depth = review.depth, .stood = review.stood}, review.now);
   const SpeculationPlan before = plan();
   controller_.plan(timings);
   if (plan().same_course(before) && plan().reason == before.reason) return std::nullopt;

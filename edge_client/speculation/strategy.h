@@ -75,7 +75,8 @@ struct VerdictReview {
   std::size_t tokens = 0;
   std::vector<TokenId> text = {};  // the tokens
   PassShape pass = {};
-  std::size_t depth = 0;  // of the deepest node that its pass verified
+  std::size_t depth = 0;  // of the deepest of our nodes that its pass verified
+  std::size_t stood = 0;  // of our nodes, one below the other; a server's own are not counted
   CacheLookup found = {};
   bool exits_looked = false;  // early exits looked at its pass
   TimePoint now = {};

@@ -30,7 +30,7 @@ Timings timings(const Times& times) {
 void play(Controller& controller, int verdicts, std::size_t accepted, double ms, TimePoint& now) {
   for (int i = 0; i < verdicts; ++i) {
     now += from_ms(ms);
-    controller.on_verdict(accepted + 1, 4, now);
+    controller.on_verdict(accepted + 1, {.depth = 4, .stood = accepted}, now);
   }
 }
 
@@ -51,6 +51,18 @@ TEST(Controller, AGoodFastDraftNearbyIsWaitedFor) {
   EXPECT_EQ(plan.gamma, 4);
   EXPECT_GE(plan.wait_for, 3);
   EXPECT_GT(plan.policy.patience, from_ms(2 + 3));
+}
+
+TEST(Controller, WhatAServersOwnNodesBringSaysNothingOfTheDraft) {
+  Controller controller(Optimize::kLatency, 4);
+  TimePoint now{};
+  for (int i = 0; i < 20; ++i) {
+    now += from_ms(30);
+    controller.on_verdict(4, {.depth = 4, .stood = 0}, now);
+  }
+  const SpeculationPlan& plan = controller.plan(timings({.row_ms = 1, .round_trip_ms = 2}));
+  EXPECT_EQ(plan.gamma, 1);
+  EXPECT_EQ(plan.wait_for, 0);
 }
 
 TEST(Controller, AFarServerGoesOnAlone) {
@@ -86,7 +98,7 @@ TEST(Controller, RowsThatCostMoreThanTheyBringAreLeftOut) {
   TimePoint now{};
   for (int i = 0; i < 30; ++i) {
     now += from_ms(20);
-    controller.on_verdict(2, 4, now);  // the first stands, the second never
+    controller.on_verdict(2, {.depth = 4, .stood = 1}, now);  // the first stands, the second never
   }
   const SpeculationPlan& plan = controller.plan(timings({.pass_ms = 20, .row_ms = 4}));
   EXPECT_LE(plan.gamma, 2);
@@ -119,7 +131,7 @@ TEST(Controller, TriesAgainLaterAndLaterAndStaysWhenItPays) {
     int tokens = 0;
     while (!controller.plan(known).speculates) {
       now += from_ms(20);
-      controller.on_verdict(1, 0, now);
+      controller.on_verdict(1, {}, now);
       ++tokens;
     }
     waits.push_back(tokens);
@@ -154,7 +166,7 @@ void follow(Controller& controller, Timings& known, const CacheLookup& found, Ti
   (exits ? known.pass : known.plain_pass).add(5, from_ms(ms));
   controller.on_lookup(found, exits, known);
   now += from_ms(ms);
-  controller.on_verdict(1, 4, now);
+  controller.on_verdict(1, {.depth = 4}, now);
   controller.plan(known);
 }
 
@@ -186,7 +198,7 @@ TEST(Controller, ExitsThatAloneForeseeRoundsStay) {
                           .exit = exits ? std::optional(1) : std::nullopt},
                          exits, known);
     now += from_ms(25);
-    controller.on_verdict(exits ? 4 : 1, 4, now);
+    controller.on_verdict(exits ? 4 : 1, {.depth = 4, .stood = exits ? 3u : 0u}, now);
     controller.plan(known);
   }
   EXPECT_GT(with_exits, 90) << "a few passes without them tell their cost";
@@ -261,7 +273,7 @@ TEST(Controller, AProbeKeepsItsReasonThoughTheRoundChanges) {
   const int gamma = controller.current().gamma;
   for (int i = 0; i < 64; ++i) {
     now += from_ms(20);
-    controller.on_verdict(1, 0, now);
+    controller.on_verdict(1, {}, now);
   }
   const SpeculationPlan& plan = controller.plan(timings({.pass_ms = 20, .row_ms = 0}));
   EXPECT_TRUE(plan.speculates);
@@ -303,7 +315,7 @@ TEST(Acceptance, IsLearntByDepth) {
 
 TEST(Controller, OnALinkThatHoldsManyPassesAnAnswerBeginsWithoutADraft) {
   Controller controller(Optimize::kLatency, 4);
-  controller.on_verdict(1, 0, TimePoint{});
+  controller.on_verdict(1, {}, TimePoint{});
   const SpeculationPlan& plan =
       controller.plan(timings({.step_ms = 1, .pass_ms = 3, .round_trip_ms = 50}));
   EXPECT_FALSE(plan.speculates);
@@ -312,7 +324,7 @@ TEST(Controller, OnALinkThatHoldsManyPassesAnAnswerBeginsWithoutADraft) {
 
 TEST(Controller, WithADraftThatIsSlowerThanTheTargetAnAnswerBeginsWithoutIt) {
   Controller controller(Optimize::kLatency, 4);
-  controller.on_verdict(1, 0, TimePoint{});
+  controller.on_verdict(1, {}, TimePoint{});
   const SpeculationPlan& plan =
       controller.plan(timings({.step_ms = 64, .pass_ms = 20, .round_trip_ms = 8}));
   EXPECT_FALSE(plan.speculates);
@@ -323,7 +335,7 @@ TEST(Controller, WhereTheDraftMayComeInTimeItBeginsWithOne) {
   for (const Times& times : {Times{.step_ms = 8, .pass_ms = 18, .round_trip_ms = 190},
                              Times{.step_ms = 1, .pass_ms = 3, .round_trip_ms = 2}}) {
     Controller controller(Optimize::kLatency, 4);
-    controller.on_verdict(1, 0, TimePoint{});
+    controller.on_verdict(1, {}, TimePoint{});
     EXPECT_TRUE(controller.plan(timings(times)).speculates) << times.round_trip_ms;
   }
 }
@@ -332,7 +344,7 @@ TEST(Controller, TheNumbersSpeakOnceAndThenWhatIsMeasured) {
   Controller controller(Optimize::kLatency, 4);
   const Timings far = timings({.step_ms = 1, .pass_ms = 3, .round_trip_ms = 50});
   TimePoint now{};
-  controller.on_verdict(1, 0, now);
+  controller.on_verdict(1, {}, now);
   controller.plan(far);
   play(controller, 70, 0, 3, now);
   EXPECT_TRUE(controller.plan(far).speculates) << "a trial after 64 tokens";
@@ -399,7 +411,7 @@ TEST(Controller, ShortAnswersTogetherReachTheNextTrial) {
 
 TEST(Controller, AnAnswerThatSawNoDraftTeachesNothing) {
   Controller controller(Optimize::kLatency, 4);
-  controller.on_verdict(1, 0, TimePoint{});
+  controller.on_verdict(1, {}, TimePoint{});
   PairProfile profile;
   EXPECT_FALSE(controller.save_to(profile));
 }

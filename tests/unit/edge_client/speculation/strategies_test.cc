@@ -141,7 +141,8 @@ class MirrorStrategyTest : public StrategyTest {
     std::optional<PlanChange> last;
     for (int i = 0; i < 10; ++i) {
       now_ += from_ms(30);
-      if (auto change = strategy_->on_verdict({.tokens = 3, .depth = 4, .now = now_}, timings)) {
+      if (auto change =
+              strategy_->on_verdict({.tokens = 3, .depth = 4, .stood = 2, .now = now_}, timings)) {
         last = change;
       }
     }
@@ -176,9 +177,9 @@ TEST_F(MirrorStrategyTest, AFarTargetIsNotKeptWaitingAndTheChangeIsTold) {
   EXPECT_TRUE(change->speculates);
   EXPECT_THAT(change->reason, HasSubstr("the round trip 150.0 ms"));
   EXPECT_EQ(strategy_->wait_for(), 1u) << "what is drafted after a miss leaves token by token";
-  EXPECT_EQ(
-      strategy_->on_verdict({.tokens = 3, .depth = 4, .now = now_ + from_ms(30)}, far_server()),
-      std::nullopt)
+  EXPECT_EQ(strategy_->on_verdict({.tokens = 3, .depth = 4, .stood = 2, .now = now_ + from_ms(30)},
+                                  far_server()),
+            std::nullopt)
       << "nothing changed";
 }
 

@@ -17,6 +17,7 @@
 #include "tests/sim/checked_edge.h"
 #include "tests/sim/seeds.h"
 #include "tests/sim/sim_probe.h"
+#include "tests/sim/toy_draft.h"
 #include "tests/sim/toy_model.h"
 #include "tests/sim/toy_text.h"
 
@@ -38,7 +39,8 @@ struct TwoTargets {
         vocab(static_cast<std::int32_t>(random.between(4, 12))),
         model(vocab, context),
         device_model(vocab, context),
-        server(simulation, model, options(4),
+        server_draft(model, 0.5f * static_cast<float>(random.below(4))),
+        server(simulation, model, server_options(),
                [online_pass](const PassRowCounts&) { return online_pass; }),
         device(simulation, device_model, options(256),
                [offline_pass](const PassRowCounts&) { return offline_pass; }),
@@ -55,6 +57,15 @@ struct TwoTargets {
     return options;
   }
 
+  // It may draft itself, by look-up, by a model, by both.
+  SchedulerOptions server_options() {
+    SchedulerOptions online = options(4);
+    online.draft_source = static_cast<DraftSource>(random.below(4));
+    if (uses_model(online.draft_source)) online.draft_model = &server_draft;
+    online.drafts_in_passes = random.chance(0.5);
+    return online;
+  }
+
   CheckedEdge::Plan plan(Position tokens) {
     CheckedEdge::Plan plan;
     for (std::int64_t left = random.between(1, 20); left > 0; --left) {
@@ -67,6 +78,7 @@ struct TwoTargets {
     plan.decoding.choice.sampling.temperature = 0.5f * static_cast<float>(random.below(3));
     plan.decoding.choice.seed = random.below(1000);
     plan.decoding.speculation.end_position = static_cast<Position>(plan.prompt.size()) + tokens;
+    plan.decoding.accepts_server_nodes = random.chance(0.8);
     plan.decoding.reconnect.timeout = std::chrono::minutes(30);
     plan.draft_context = model.info().max_positions;
     plan.step_takes = [](std::size_t) { return from_ms(4); };
@@ -93,6 +105,7 @@ struct TwoTargets {
   const std::int32_t vocab;
   ToyModel model;
   ToyModel device_model;
+  ToyDraft server_draft;
   SimServer server;
   SimServer device;
   SimLink link;
@@ -104,6 +117,7 @@ struct Totals {
   std::uint64_t cuts = 0;
   std::uint64_t failovers = 0;
   std::uint64_t failbacks = 0;
+  std::uint64_t server_tokens = 0;  // nodes of the server's own, in answers that went over
   std::uint64_t stops = 0;
   std::uint64_t stop_strings = 0;
   std::uint64_t changes_within = 0;  // a character or a stop string
@@ -161,6 +175,9 @@ std::string cut_once(std::uint64_t seed, std::size_t at, Cut how, Totals& totals
   }
   totals.failovers += edge.failover().failovers;
   totals.failbacks += edge.failover().failbacks;
+  if (edge.failover().failovers > 0) {
+    totals.server_tokens += edge.session().stats().num_server_tokens;
+  }
   totals.stops += finish.ending == Ending::kLength ? 0 : 1;
   return {};
 }
@@ -177,6 +194,7 @@ TEST(FailoverSim, ACutAtAnyCommitLeavesTheTextWhole) {
   if (seeds.single) return;
   EXPECT_GT(totals.failovers, totals.cuts / 2) << "these cuts are too kind";
   EXPECT_GT(totals.failbacks, totals.cuts / 10) << "no server comes back in time";
+  EXPECT_GT(totals.server_tokens, totals.failovers);
   EXPECT_GT(totals.stops, totals.cuts / 10);
   EXPECT_GT(totals.stop_strings, totals.cuts / 10);
   EXPECT_GT(totals.changes_within, totals.cuts / 10);

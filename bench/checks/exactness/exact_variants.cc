@@ -115,7 +115,7 @@ class VerifierVariants final {
     }
   }
 
-  // Its server drafts too, by look-up alone and with a model.
+  // Its server drafts too, by look-up alone and with a model; then the edge looks up as well.
   void add_server_drafts(const StrategyChoice& strategy, const std::string& draft) {
     GridVariant variant = variant_of(strategy);
     const std::string own_name = variant.name;
@@ -125,6 +125,11 @@ class VerifierVariants final {
     variant.name = own_name + " server drafts";
     variant.server_flags = {"--draft-source=both", "--draft-model=" + draft};
     add(variant, {of_here("the server's draft stood", server_draft_stood)});
+    if (strategy == Strategy::kAr) return;
+    variant.name = own_name + " look-up on both sides";
+    variant.edge_flags = {"--draft-source=both"};
+    add(variant,
+        {of_here("the server's draft stood beside the edge's look-up", server_draft_stood)});
   }
 
   std::vector<ExactVariant> take() { return std::move(variants_); }

@@ -60,12 +60,15 @@ TEST(ExactVariants, ServersThatDraftAreVariantsOfTheirOwn) {
   const std::vector<ExactVariant> variants = variants_of(wish);
   EXPECT_THAT(names_of(variants),
               ElementsAre("sd", "ar server look-up", "ar server drafts", "sd server look-up",
-                          "sd server drafts", "mirror server look-up", "mirror server drafts"));
+                          "sd server drafts", "sd look-up on both sides", "mirror server look-up",
+                          "mirror server drafts", "mirror look-up on both sides"));
   EXPECT_THAT(variants[2].grid.server_flags,
               ElementsAre("--draft-source=both", "--draft-model=models/d"));
-  EXPECT_THAT(
-      missing_features(variants, rich_answers(variants)),
-      ElementsAre("the server's draft stood (remote)", "the server's look-up stood (remote)"));
+  EXPECT_THAT(variants[5].grid.edge_flags, ElementsAre("--draft-source=both"));
+  EXPECT_THAT(missing_features(variants, rich_answers(variants)),
+              ElementsAre("the server's draft stood (remote)",
+                          "the server's draft stood beside the edge's look-up (remote)",
+                          "the server's look-up stood (remote)"));
 }
 
 TEST(ExactVariants, PrunesTreesThatWaitAndThoseThatDoNot) {

@@ -41,7 +41,7 @@ struct Totals {
   std::uint64_t server_reports = 0;        // that the server's own exits gave
   std::uint64_t server_tokens = 0;         // that were nodes of the server's own
   std::uint64_t acknowledged_reports = 0;  // messages that acknowledged some of them
-  FaultCounts faults;
+  InjectedFaults faults;
 
   void count(const CheckedEdge& edge) {
     const DecodingStats& stats = edge.session().stats();

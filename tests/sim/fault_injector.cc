@@ -11,7 +11,7 @@ constexpr double kChancePerKind = 0.15;
 
 }  // namespace
 
-FaultCounts& FaultCounts::operator+=(const FaultCounts& other) {
+InjectedFaults& InjectedFaults::operator+=(const InjectedFaults& other) {
   failed_passes += other.failed_passes;
   drains += other.drains;
   restarts += other.restarts;
@@ -24,7 +24,7 @@ FaultCounts& FaultCounts::operator+=(const FaultCounts& other) {
   return *this;
 }
 
-void expect_harsh(const FaultCounts& counts, std::uint64_t runs) {
+void expect_harsh(const InjectedFaults& counts, std::uint64_t runs) {
   EXPECT_GT(counts.failed_passes, runs / 20);
   EXPECT_GT(counts.drains, runs / 20);
   EXPECT_GT(counts.restarts, runs / 20);
@@ -47,8 +47,8 @@ void FaultInjector::begin() {
   inject_later();
 }
 
-FaultCounts FaultInjector::counts() const {
-  FaultCounts counts = counts_;
+InjectedFaults FaultInjector::counts() const {
+  InjectedFaults counts = counts_;
   counts.failed_passes = static_cast<std::uint64_t>(server_.failed_passes());
   for (const auto& link : links_) {
     counts.overflows += link->counts().overflows;

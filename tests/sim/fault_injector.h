@@ -15,7 +15,7 @@
 
 namespace outrider {
 
-struct FaultCounts {
+struct InjectedFaults {
   std::uint64_t failed_passes = 0;
   std::uint64_t drains = 0;            // while a session was open
   std::uint64_t restarts = 0;          // that broke a session
@@ -26,11 +26,11 @@ struct FaultCounts {
   std::uint64_t limited_messages = 0;  // held by a limit of bandwidth
   std::uint64_t cuts = 0;              // of links
 
-  FaultCounts& operator+=(const FaultCounts& other);
+  InjectedFaults& operator+=(const InjectedFaults& other);
 };
 
 // Fails the test unless in so many runs each kind of fault met somebody often enough.
-void expect_harsh(const FaultCounts& counts, std::uint64_t runs);
+void expect_harsh(const InjectedFaults& counts, std::uint64_t runs);
 
 class FaultInjector final {
  public:
@@ -40,7 +40,7 @@ class FaultInjector final {
   FaultInjector(Simulation& simulation, SimServer& server, const Links& links);
 
   void begin();
-  FaultCounts counts() const;
+  InjectedFaults counts() const;
   // A pass may have failed with RESOURCE_EXHAUSTED, which edges take as final.
   bool fatal_passes() const { return fatal_passes_; }
 
@@ -70,7 +70,7 @@ class FaultInjector final {
   std::vector<Fault> kinds_;
   int left_ = 0;
   bool fatal_passes_ = false;
-  FaultCounts counts_;
+  InjectedFaults counts_;
 };
 
 }  // namespace outrider

@@ -152,7 +152,7 @@ TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
   std::uint64_t reports = 0;
   std::uint64_t shared = 0;  // passes, as sessions count them, that another session had too
   std::uint64_t preempted = 0, cached = 0, server_tokens = 0;
-  FaultCounts faults;
+  InjectedFaults faults;
   for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
     SimulatedRun run(seed);
     ASSERT_EQ(run.run(), "") << "OUTRIDER_SIM_SEED=" << seed;

@@ -196,7 +196,7 @@ def check_type_names(tree):
     for path in tree.code():
         text = without_comments(tree.text[path])
         space = NAMESPACE.search(text)
-        if not path.endswith('.h') or path.startswith('tests/') or not space or 'HWY_NAMESPACE' in space.group(1):
+        if not path.endswith('.h') or not space or 'HWY_NAMESPACE' in space.group(1):
             continue
         for match in TYPE.finditer(text):
             name = f'{space.group(1)}::{match.group(1)}'

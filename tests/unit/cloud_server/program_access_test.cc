@@ -33,7 +33,7 @@ TEST(ServerProgram, MetricsBeyondThisMachineWantAKeyThatMayReadThem) {
   const TestDirectory folder;
   const std::string file = folder.path() + "/tokens";
   const auto new_key = [&](const std::string& tenant) {
-    Program made({"token", "new", tenant, "--token-file", file});
+    RunningServer made({"token", "new", tenant, "--token-file", file});
     const std::string said = made.read_all();
     return said.substr(said.find("or-"), 67);
   };
@@ -43,8 +43,8 @@ TEST(ServerProgram, MetricsBeyondThisMachineWantAKeyThatMayReadThem) {
   std::string lines(std::istreambuf_iterator<char>(made), {});
   lines.insert(lines.find_last_not_of('\n') + 1, " read-metrics");
   std::ofstream(file) << lines;
-  Program program({"--model", "null:", "--port", "0", "--metrics-port", "0", "--metrics-host",
-                   "0.0.0.0", "--token-file", file});
+  RunningServer program({"--model", "null:", "--port", "0", "--metrics-port", "0", "--metrics-host",
+                         "0.0.0.0", "--token-file", file});
   Address metrics = page_of(program.read_until("ready  "), "metrics");
   EXPECT_EQ(metrics.host, "0.0.0.0");
   metrics.host = "127.0.0.1";
@@ -60,9 +60,9 @@ TEST(ServerProgram, CountsFailedTlsHandshakesAndWrongKeys) {
   const TestDirectory folder;
   const TlsFiles tls = make_certificate(folder);
   const std::string file = folder.path() + "/tokens";
-  EXPECT_EQ(Program({"token", "new", "alice", "--token-file", file}).wait(), 0);
-  Program program({"--model", "null:", "--port", "0", "--metrics-port", "0", "--http-port", "0",
-                   "--tls-cert", tls.cert, "--tls-key", tls.key, "--token-file", file});
+  EXPECT_EQ(RunningServer({"token", "new", "alice", "--token-file", file}).wait(), 0);
+  RunningServer program({"--model", "null:", "--port", "0", "--metrics-port", "0", "--http-port",
+                         "0", "--tls-cert", tls.cert, "--tls-key", tls.key, "--token-file", file});
   const Address metrics = page_of(program.read_until("ready  "), "metrics");
   RawSocket plain(program.address());
   plain.send(std::string(64, 'x'));
@@ -96,11 +96,11 @@ TEST(ServerProgram, BeyondThisMachineItWantsTlsAndKeys) {
 TEST(ServerProgram, MakesKeysAndReadsTheirFileAgainByItselfAndOnSighup) {
   const TestDirectory folder;
   const std::string file = folder.path() + "/tokens";
-  Program first({"token", "new", "alice", "--token-file", file});
+  RunningServer first({"token", "new", "alice", "--token-file", file});
   std::string key = first.read_all();
   key = key.substr(key.find("or-"), 67);
   EXPECT_EQ(first.wait(), 0);
-  Program server({"--model", "null:", "--port", "0", "--token-file", file});
+  RunningServer server({"--model", "null:", "--port", "0", "--token-file", file});
   const Address address = server.address();
   const auto asks = [&](const std::string& token) {
     TestEdge edge(RemoteOptions{.server = address, .token = token});
@@ -109,7 +109,7 @@ TEST(ServerProgram, MakesKeysAndReadsTheirFileAgainByItselfAndOnSighup) {
   };
   EXPECT_EQ(asks(key), StatusCode::kOk);
   EXPECT_EQ(asks("or-other"), StatusCode::kUnauthenticated);
-  Program second({"token", "new", "bob", "--token-file", file});
+  RunningServer second({"token", "new", "bob", "--token-file", file});
   std::string bob = second.read_all();
   bob = bob.substr(bob.find("or-"), 67);
   server.read_until("keys=2");
@@ -126,7 +126,7 @@ TEST(ServerProgram, KeysBehindLinksThatTurnAreReadAgain) {
   const TestDirectory folder;
   const auto key_in = [&](const std::string& name) {
     std::filesystem::create_directory(folder.path(name));
-    Program made({"token", "new", "alice", "--token-file", folder.path(name) + "/tokens"});
+    RunningServer made({"token", "new", "alice", "--token-file", folder.path(name) + "/tokens"});
     const std::string said = made.read_all();
     EXPECT_EQ(made.wait(), 0);
     return said.substr(said.find("or-"), 67);
@@ -136,7 +136,7 @@ TEST(ServerProgram, KeysBehindLinksThatTurnAreReadAgain) {
   std::ofstream(folder.path("second") + "/tokens", std::ios::app) << "certain certificate\n";
   std::filesystem::create_symlink("first", folder.path("..data"));
   std::filesystem::create_symlink("..data/tokens", folder.path("tokens"));
-  Program server({"--model", "null:", "--port", "0", "--token-file", folder.path("tokens")});
+  RunningServer server({"--model", "null:", "--port", "0", "--token-file", folder.path("tokens")});
   const Address address = server.address();
   const auto asks = [&](const std::string& token) {
     TestEdge edge(RemoteOptions{.server = address, .token = token});
@@ -166,7 +166,7 @@ TEST(ServerProgram, ConnectionsHeldOpenBeyondTheFirstLimitHarmNobody) {
   rlimit own{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &own), 0);
   if (own.rlim_max < 512) GTEST_SKIP() << "this machine allows " << own.rlim_max << " descriptors";
-  Program program({"--model", "null:", "--port", "0"}, DescriptorLimits{64, own.rlim_max});
+  RunningServer program({"--model", "null:", "--port", "0"}, DescriptorLimits{64, own.rlim_max});
   const Address address = program.address();
   {
     std::deque<RawSocket> held;
@@ -177,7 +177,8 @@ TEST(ServerProgram, ConnectionsHeldOpenBeyondTheFirstLimitHarmNobody) {
 }
 
 void expect_tells_and_recovers(rlim_t descriptors) {
-  Program program({"--model", "null:", "--port", "0"}, DescriptorLimits{descriptors, descriptors});
+  RunningServer program({"--model", "null:", "--port", "0"},
+                        DescriptorLimits{descriptors, descriptors});
   const Address address = program.address();
   {
     std::deque<RawSocket> held;

@@ -15,7 +15,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(ServerProgram, SaysWhatItServesAndWhere) {
-  Program program({"--model", "null:77", "--port", "0"});
+  RunningServer program({"--model", "null:77", "--port", "0"});
   EXPECT_THAT(program.read_until("ready"),
               AllOf(HasSubstr("model"), HasSubstr("vocabulary 77"), HasSubstr("fingerprint"),
                     HasSubstr("listening    127.0.0.1:")));
@@ -23,7 +23,7 @@ TEST(ServerProgram, SaysWhatItServesAndWhere) {
 }
 
 TEST(ServerProgram, ListensOnALiteralOfIpv6) {
-  Program program({"--model", "null:", "--host", "::1", "--port", "0"});
+  RunningServer program({"--model", "null:", "--host", "::1", "--port", "0"});
   const std::string& text = program.read_until("ready");
   if (text.find("Cannot assign") != std::string::npos) GTEST_SKIP() << "there is no IPv6 here";
   const std::size_t at = text.find("[::1]:");
@@ -55,7 +55,7 @@ ModelInfo info_of(const std::string& directory) {
 TEST(ServerProgram, ServesALevelOfAnElasticModelUnderItsName) {
   const std::string target = source_dir() + "/models/demo-target";
   const std::string table = target + "/elastic.json";
-  Program program(
+  RunningServer program(
       {"--model", target, "--elastic", table, "--level", "60", "--port", "0", "--threads", "1"});
   EXPECT_THAT(program.read_until("ready"),
               AllOf(HasSubstr("demo-target@60"), HasSubstr("OFF because of --level 60")));
@@ -68,7 +68,7 @@ TEST(ServerProgram, ServesALevelOfAnElasticModelUnderItsName) {
 }
 
 TEST(ServerProgram, WithoutAdaptersItServesAndSaysThatThereAreNoExits) {
-  Program program({"--model", kPlain, "--port", "0", "--threads", "1"});
+  RunningServer program({"--model", kPlain, "--port", "0", "--threads", "1"});
   EXPECT_THAT(program.read_until("ready"), HasSubstr("exits        none: the model has no"));
   EXPECT_GT(program.address().port, 0);
 }
@@ -80,8 +80,8 @@ TEST(ServerProgram, SaysAfterWhichLayersItReports) {
   for (const auto& [exits, shown] :
        {std::pair("auto", "after layers 1, 2"), std::pair("all", "after layers 1, 2"),
         std::pair("2", "after layers 2"), std::pair("none", "none (--exits none)")}) {
-    Program program({"--model", kPlain, "--port", "0", "--threads", "1", "--adapters",
-                     adapters.path(), "--exits", exits});
+    RunningServer program({"--model", kPlain, "--port", "0", "--threads", "1", "--adapters",
+                           adapters.path(), "--exits", exits});
     EXPECT_THAT(program.read_until("ready"), HasSubstr("exits        " + std::string(shown)));
   }
 }
@@ -135,7 +135,7 @@ TEST(ServerProgram, RefusesABatchThatIsTooSmallForOneSessionWithTheRemedy) {
 }
 
 TEST(ServerProgram, MaxModelLenLowersTheContextThatASessionMayUse) {
-  Program program({"--model", "null:", "--port", "0", "--max-model-len", "40"});
+  RunningServer program({"--model", "null:", "--port", "0", "--max-model-len", "40"});
   EXPECT_THAT(program.read_until("ready"), HasSubstr("context      40 tokens"));
   TestEdge edge(program.address());
   edge.open(null_open());  // requests 2000 tokens
@@ -154,14 +154,14 @@ TEST(ServerProgram, RefusesAContextThatTheModelDoesNotHaveWithBothNumbers) {
 }
 
 TEST(ServerProgram, ATakenPortEndsItWithTheRemedy) {
-  Program first({"--model", "null:", "--port", "0"});
+  RunningServer first({"--model", "null:", "--port", "0"});
   const std::string port = std::to_string(first.address().port);
   expect_failure({"--model", "null:", "--port", port}, 1,
                  AllOf(HasSubstr("Address already in use"), HasSubstr("another host or port")));
 }
 
 TEST(ServerProgram, SigtermLetsSessionsFinishAndExitsWithZero) {
-  Program program({"--model", "null:", "--port", "0"});
+  RunningServer program({"--model", "null:", "--port", "0"});
   TestEdge edge(program.address());
   edge.open(null_open());
   edge.await<Verdict>();  // and pauses, because nothing is acknowledged
@@ -174,7 +174,7 @@ TEST(ServerProgram, SigtermLetsSessionsFinishAndExitsWithZero) {
 }
 
 TEST(ServerProgram, ASecondSignalCutsWhatIsLeft) {
-  Program program({"--model", "null:", "--port", "0"});
+  RunningServer program({"--model", "null:", "--port", "0"});
   TestEdge edge(program.address());
   edge.open(null_open());
   edge.await<Verdict>();
@@ -186,7 +186,7 @@ TEST(ServerProgram, ASecondSignalCutsWhatIsLeft) {
 }
 
 TEST(ServerProgram, TheShutdownTimeoutCutsWhatIsLeft) {
-  Program program({"--model", "null:", "--port", "0", "--shutdown-timeout", "0.1"});
+  RunningServer program({"--model", "null:", "--port", "0", "--shutdown-timeout", "0.1"});
   TestEdge edge(program.address());
   edge.open(null_open());
   edge.await<Verdict>();
@@ -201,7 +201,7 @@ bool ends_with_its_killed_test() {
   const pid_t test = fork();
   if (test == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    Program program({"--model", "null:", "--port", "0"});
+    RunningServer program({"--model", "null:", "--port", "0"});
     program.read_until("ready");
     const pid_t pid = program.pid();
     static_cast<void>(!write(ends[1], &pid, sizeof pid));

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 TEST(ServerProgram, APassThatHangsEndsTheProcessForItsSupervisorAndFreesItsEdges) {
   SystemClock clock;
-  Program program(
+  RunningServer program(
       {"--model", "null:", "--port", "0", "--pace-pass-ms", "600000", "--pass-limit", "1"}, {},
       "outrider-lab-server");
   TestEdge edge(program.address());
@@ -30,7 +30,8 @@ TEST(ServerProgram, APassThatHangsEndsTheProcessForItsSupervisorAndFreesItsEdges
 }
 
 TEST(ServerProgram, TellsItsHealthVersionAndMetrics) {
-  Program program({"--model", "null:", "--port", "0", "--http-port", "0", "--metrics-port", "0"});
+  RunningServer program(
+      {"--model", "null:", "--port", "0", "--http-port", "0", "--metrics-port", "0"});
   const std::string start = program.read_until("ready  ");
   const Address health = page_of(start, "health");
   EXPECT_THAT(http_get(health, "/health/live"), HasSubstr("200 OK"));
@@ -88,7 +89,7 @@ class NotifySocket final {
 
 TEST(ServerProgram, TellsItsSupervisorThatItIsReadyAliveAndStopping) {
   NotifySocket supervisor;
-  Program program({"--model", "null:", "--port", "0"});
+  RunningServer program({"--model", "null:", "--port", "0"});
   EXPECT_EQ(supervisor.next(), "READY=1");
   EXPECT_EQ(supervisor.next(), "WATCHDOG=1");
   EXPECT_EQ(supervisor.next(), "WATCHDOG=1");

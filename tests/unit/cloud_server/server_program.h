@@ -31,11 +31,11 @@ struct DescriptorLimits {
 };
 
 // A running outrider-server; stdout and stderr in one.
-class Program final {
+class RunningServer final {
  public:
-  explicit Program(std::vector<std::string> arguments,
-                   std::optional<DescriptorLimits> descriptors = {},
-                   const std::string& program = "outrider-server") {
+  explicit RunningServer(std::vector<std::string> arguments,
+                         std::optional<DescriptorLimits> descriptors = {},
+                         const std::string& program = "outrider-server") {
     std::array<int, 2> ends;
     EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
     arguments.insert(arguments.begin(), bin_dir() + "/" + program);
@@ -59,13 +59,13 @@ class Program final {
     close(ends[1]);
     out_ = ends[0];
   }
-  ~Program() {
+  ~RunningServer() {
     if (pid_ > 0) kill(pid_, SIGKILL);
     wait();
     close(out_);
   }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
+  RunningServer(const RunningServer&) = delete;
+  RunningServer& operator=(const RunningServer&) = delete;
 
   // Reads until `wanted` has come, or to the end.
   const std::string& read_until(const std::string& wanted) {
@@ -107,7 +107,7 @@ class Program final {
 
 inline void expect_failure(const std::vector<std::string>& arguments, int code,
                            const testing::Matcher<std::string>& output) {
-  Program program(arguments);
+  RunningServer program(arguments);
   EXPECT_THAT(program.read_all(), output);
   EXPECT_EQ(program.wait(), code);
 }

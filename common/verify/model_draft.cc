@@ -246,7 +246,8 @@ Status ModelDraft::draft(std::span<const Client> clients, const Worth& worth, co
 
 // Nothing that it could guess next would be of use.
 bool ModelDraft::is_at_end(const Lane& lane) const {
-  if (!lane.reads && lane.chain.empty()) return true;  // it had no guess
+  // Its end was computed, and no guess followed that the tree took.
+  if (!lane.reads && (lane.chain.empty() || lane.chain.back().slot != kRootSlot)) return true;
   return lane.chance < kMinChainChance || lane.chain.size() >= kLongestChain ||
          lane.session->tree().end() + static_cast<Position>(lane.chain.size()) + 1 > context_;
 }

@@ -291,9 +291,10 @@ struct BytesOperand {
       for (int i = 0; i < 4; ++i) {
         const std::int16_t* w = weights[lane / 4 + i / 2 * 8];
         const std::int16_t* x = activations[lane % 4 * 2 + i % 2];
-        std::int32_t sum = mine.begin[i % 2];
+        std::int32_t sum = 0;
         for (int k = 0; k < kDepth; ++k) sum += w[k] * x[k];
-        mine.sums[i] = sum;
+        const auto begin = static_cast<std::uint32_t>(mine.begin[i % 2]);  // anything, of no row
+        mine.sums[i] = static_cast<std::int32_t>(begin + static_cast<std::uint32_t>(sum));
       }
     }
   }

@@ -175,8 +175,10 @@ OUTRIDER_DEVICE std::int32_t offset_of(const std::byte* group) {
 template <class F>
 OUTRIDER_DEVICE TileSums sum_tile(const PairWeights& w, const std::byte* x, int half, int lane,
                                   const std::int32_t (&offsets)[2]) {
-  const std::int32_t begin[2] = {static_cast<std::int32_t>(kExactBits) + offsets[0],
-                                 static_cast<std::int32_t>(kExactBits) + offsets[1]};
+  // Of rows that are not there offsets are anything, and may wrap round.
+  const std::int32_t begin[2] = {
+      static_cast<std::int32_t>(kExactBits + static_cast<std::uint32_t>(offsets[0])),
+      static_cast<std::int32_t>(kExactBits + static_cast<std::uint32_t>(offsets[1]))};
   TileSums tile;
   const std::byte* row = x + lane / 4 * kActivations + lane % 4 * 4;
   if constexpr (F::kScales == 1) {

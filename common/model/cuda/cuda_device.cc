@@ -200,7 +200,7 @@ FoundGpus find_gpus() {
   cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaErrorNoDevice) code = cudaSuccess;
   for (int number = 0; code == cudaSuccess && number < count; ++number) {
-    cudaDeviceProp properties;
+    cudaDeviceProp properties{};
     code = cudaGetDeviceProperties(&properties, number);
     found.gpus.push_back({properties.name, properties.major * 10 + properties.minor});
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/cuda/device_pass.h"
-#include "common/sampling/select.h"
 
 #include <algorithm>
 #include <set>
+
+#include "common/sampling/select.h"
 
 namespace outrider::cuda {
 namespace {

@@ -31,7 +31,8 @@ Result<std::int64_t> kv_bytes(const ModelConfig& config, const LoadOptions& opti
   if (options.kv_positions == 0) return 0;
   OUTRIDER_ASSIGN_OR_RETURN(const KvLayout layout, kv_layout(config, options.kv_dtype));
   const std::int64_t most = kMaxSequences * (std::int64_t{config.max_positions} + kSpareRows);
-  const std::int64_t rows = std::min(std::int64_t{options.kv_positions} + kSpareRows, most);
+  const std::int64_t rows =
+      std::min<std::int64_t>(options.kv_positions, most - kSpareRows) + kSpareRows;
   return (rows / KvPages::kRows + 2) * layout.page_bytes();
 }
 

@@ -65,7 +65,7 @@ Result<std::size_t> named_level(std::span<const LevelProfile> profile, const std
 Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const LevelWish& wish,
                                  const AnswerSize& size, std::optional<std::int64_t> usual_length) {
   OUTRIDER_RETURN_IF_ERROR(check_slo(wish.slo));
-  const Slo slo = wish.slo.unverified ? Slo() : wish.slo;
+  const Slo slo = wish.slo.chooses_level() ? wish.slo : Slo();
   OUTRIDER_ASSIGN_OR_RETURN(const LevelCourse course, parse_level_course(wish.level));
   LevelChoice choice;
   std::size_t first = 0, last = slo.asks() ? profile.size() - 1 : 0;

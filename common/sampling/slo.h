@@ -29,6 +29,8 @@ struct Slo {
   bool unverified = false;
 
   bool asks() const { return ttft_ms || tpot_ms || time_ms || ttft_share || tpot_share; }
+  // A level, by its times.
+  bool chooses_level() const { return asks() && !unverified; }
 };
 
 // The objectives, by the names that requests and flags give them.

@@ -61,7 +61,8 @@ std::string processor_name() {
 
 // How this device runs the target: what its passes take hangs on it.
 std::string target_here(const GenerationConfig& config) {
-  return "target here in " + config.loading.dtype + ", budget " +
+  return "target here on " + config.loading.device + " " +
+         std::to_string(config.loading.gpus.size()) + " in " + config.loading.dtype + ", budget " +
          std::to_string(config.flash.memory_budget) + ", flash " +
          std::to_string(static_cast<std::uint64_t>(config.flash.bandwidth));
 }
@@ -85,8 +86,10 @@ void warn_of_memory_limit(std::uint64_t budget) {
 std::optional<Learning> learning_of(const GenerationConfig& config, const LocalDraft& draft) {
   const std::string directory = config.state_dir == "auto" ? default_state_dir() : config.state_dir;
   if (directory == "none" || directory.empty()) return std::nullopt;
+  const std::string& own = config.draft_device;
   const std::string device =
-      processor_name() + ", " + std::to_string(config.loading.threads) + " threads" +
+      processor_name() + ", " + std::to_string(config.loading.threads) + " threads, draft on " +
+      (own.empty() ? config.loading.device : own) +
       (config.draft_pacer == nullptr ? "" : ", pace " + config.draft_pacer->about()) +
       (mode_of(config) == Mode::kOffline ? ", " + target_here(config) : "");
   return Learning{LearntStore(directory), {draft.info().arithmetic_id, device}};

@@ -65,7 +65,7 @@ Status check_levels(const GenerationConfig& config) {
   const std::string target = local_target_of(config);
   const bool is_pack = ModelPack::is_pack(target);
   if (config.elastic.empty()) {
-    const bool by_time = wish.slo.asks() && !wish.slo.unverified;
+    const bool by_time = wish.slo.chooses_level();
     if (wish.level.empty() && !by_time) return {};
     if (is_pack && mode_of(config) == Mode::kOffline) return {};  // see check_pack_levels()
     return invalid_argument(std::string(by_time ? "--slo" : "--level") +
@@ -105,6 +105,11 @@ Status check_devices(const GenerationConfig& config) {
     return invalid_argument("--draft-device " + config.draft_device +
                             ": there is no draft model to compute there. Remedy: --model DIR, or "
                             "no --draft-device");
+  }
+  if (device != "cpu" && target.empty() && config.model.empty()) {
+    return invalid_argument("--device " + device +
+                            ": there is no model here to compute there. Remedy: --target or "
+                            "--model DIR, or no --device");
   }
   const std::string& draft = config.draft_device.empty() ? device : config.draft_device;
   if (config.loading.gpus.empty() || device != "cpu" || draft != "cpu") return {};
@@ -201,7 +206,7 @@ Status check_draft_source(const GenerationConfig& config) {
 
 Status check_pack_levels(const GenerationConfig& config, const ModelPack& pack) {
   const LevelWish& wish = config.answer.wish;
-  const bool by_time = wish.slo.asks() && !wish.slo.unverified;
+  const bool by_time = wish.slo.chooses_level();
   if (pack.elastic() != nullptr && config.prune_below > 0) {
     return invalid_argument("--prune: " + pack.path() +
                             " has levels and no early exits, by which --prune works. Remedy: no "

@@ -136,6 +136,11 @@ SpeculatorOptions Generator::speculator_options(const AnswerConfig& config) cons
   SpeculatorOptions options{.first = drafted(config.speculation),
                             .memory = tree_memory_,
                             .token_bound = parts_.tokenizer.vocab_size()};
+  if (next_level_ && !parts_.elastic->draft_is_smaller(*next_level_)) {
+    options.other = options.first;
+    options.other->strategy = Strategy::kAr;
+    return options;
+  }
   if (parts_.mode != Mode::kAuto || !config.offline_tree) return options;
   options.other = drafted(offline_speculation(config));
   if (begins_offline()) std::swap(options.first, *options.other);
@@ -257,6 +262,9 @@ Result<std::optional<LevelChoice>> Generator::choose_level(const AnswerRequest& 
                                      .waited_ms = to_ms(now - request.came_at.value_or(now))}));
   parts_.elastic->use(choice.level);
   level_ = choice.level;
+  next_level_.reset();
+  if (choice.then) next_level_ = choice.then->level;
+  if (choice.may_switch) next_level_ = level_ + 1;
   if (!choice.keeps) {
     listener_.on_say({Say::Level::kWarning, "slo: level " +
                                                 parts_.elastic->levels()[choice.level].name +

@@ -118,6 +118,7 @@ class Generator final {
   std::array<std::string, 2> last_sessions_;  // by route
   std::string announced_;                     // what was said of speculation
   std::size_t level_ = 0;                     // that answers, or answered last
+  std::optional<std::size_t> next_level_;     // the largest to which the same answer may switch
   std::optional<LevelSwitch> switched_;       // the same answer, to another level
   bool draft_failed_ = false;
 };

@@ -80,7 +80,8 @@ void LevelSwitchDecorator::complete(Open& open) const {
     open.expected_arithmetic_id.clear();
     open.replaced_session.clear();
   } else if (plan_.then) {
-    open.end_position = std::min(open.end_position, prompt_length_ + plan_.then->from_token);
+    open.end_position =
+        prompt_length_ + std::min(open.end_position - prompt_length_, plan_.then->from_token);
   }
 }
 

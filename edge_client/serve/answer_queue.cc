@@ -17,6 +17,7 @@ namespace {
 
 // How soon an answer that nobody waits for any more is ended.
 constexpr Duration kWatchPoll = std::chrono::milliseconds(50);
+
 TimePoint due(const AnswerRequest& request) {
   return request.came_at.value_or(TimePoint()) + due_within(request.config.wish.slo);
 }

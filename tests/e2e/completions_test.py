@@ -469,6 +469,9 @@ class KernelsOfTheGpu(unittest.TestCase):
             refused = edge('run', '--target', TARGET, '-p', 'a', *flags)
             self.assertRegex(refused.err, words)
             self.assertNotEqual(refused.code, 0)
+        idle = edge('run', '--server', '127.0.0.1:1', '-p', 'a', '--device', 'cuda')
+        self.assertRegex(idle.err, '--device cuda: there is no model here')
+        self.assertNotEqual(idle.code, 0)
 
 
 if __name__ == '__main__':

@@ -121,6 +121,15 @@ TEST_P(DraftLevelTest, ALevelDraftsForLargerOnesOnly) {
   EXPECT_GT(answered("80", Strategy::kSd, 0).stats.num_accepted_tokens, 0u);
 }
 
+TEST_P(DraftLevelTest, BehindASwitchToOneThatIsNoLargerItRests) {
+  const AnswerRecord drafted = answered("100,4:60", Strategy::kSd, 0);
+  EXPECT_EQ(drafted.ids, answered("100,4:60", Strategy::kAr, 0).ids);
+  ASSERT_GT(drafted.ids.size(), 12u);
+  EXPECT_GT(drafted.stats.num_draft_tokens, 0u);
+  EXPECT_LT(drafted.stats.num_draft_tokens, 16u);
+  EXPECT_GT(answered("100,4:80", Strategy::kSd, 0).stats.num_draft_tokens, 16u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Homes, DraftLevelTest, testing::Values(Home::kMemory, Home::kFlash));
 
 TEST(StreamedDraftLevelTest, AnswersStreamWhatTheDraftDoesNotHold) {

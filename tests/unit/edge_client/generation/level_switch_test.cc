@@ -114,9 +114,11 @@ TEST_F(LevelSwitchTest, AnswersAfterASwitchAreTheirOwn) {
 }
 
 TEST_F(LevelSwitchTest, ASwitchBehindTheEndIsNone) {
-  const AnswerRecord record = answered("100,500:40");
-  EXPECT_EQ(record.ids, answered("100").ids);
-  EXPECT_EQ(record.level->course, "100");
+  for (const char* course : {"100,500:40", "100,9223372036854775807:40"}) {
+    const AnswerRecord record = answered(course);
+    EXPECT_EQ(record.ids, answered("100").ids) << course;
+    EXPECT_EQ(record.level->course, "100") << course;
+  }
 }
 
 TEST_F(LevelSwitchTest, WhatIsNoCourseIsRefused) {

@@ -219,7 +219,7 @@ Result<std::unique_ptr<Model>> FlashModel::make_level_beside(const ElasticLevel&
   return checked(std::move(model));
 }
 
-// "level 60 of each layer, and "
+// "level 60 of every layer, the rest of "
 std::string FlashModel::levels_text() const {
   if (plan_.resident_extents == 0 || plan_.resident_extents == plan_.extents) return {};
   return "level " + level_of_extent(*pack_.elastic(), plan_.resident_extents - 1).name +

@@ -30,6 +30,7 @@ MemoryPlan plan_with(const MemoryDemand& demand, std::size_t pinned_layers, bool
   std::vector<std::uint64_t> streamed(
       demand.layers.begin() + static_cast<std::ptrdiff_t>(pinned_layers), demand.layers.end());
   if (!pinned_head) streamed.push_back(demand.head);
+  std::erase(streamed, std::uint64_t{0});  // what all stays is no neighbour
   MemoryPlan plan;
   plan.pinned_layers = static_cast<std::int64_t>(pinned_layers);
   plan.pinned_head = pinned_head;

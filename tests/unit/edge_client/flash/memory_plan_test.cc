@@ -55,6 +55,20 @@ TEST(MemoryPlanTest, PrefersTheOutputMatrixInMemoryToARingThatHoldsIt) {
   EXPECT_EQ(plan->ring_bytes, 24 * kMiB);
 }
 
+TEST(MemoryPlanTest, LayersThatStayWholeAreNoNeighbours) {
+  const MemoryDemand whole{.fixed = {}, .layers = {10, 10}, .head = 30};
+  const MemoryDemand parts{.fixed = {}, .layers = {0, 10, 10, 0}, .head = 30};
+  int plans = 0;
+  for (std::uint64_t budget = 0; budget < 60; ++budget) {
+    const auto expected = plan_memory(whole, budget), found = plan_memory(parts, budget);
+    ASSERT_EQ(found.ok(), expected.ok()) << budget;
+    if (!found.ok()) continue;
+    ++plans;
+    EXPECT_EQ(found->ring_bytes, expected->ring_bytes) << budget;
+  }
+  EXPECT_GT(plans, 5);
+}
+
 TEST(MemoryPlanTest, TooLittleSaysWhatIsNeededForWhat) {
   const auto plan = plan_memory(demand(), 60 * kMiB);
   EXPECT_EQ(plan.status().code(), StatusCode::kInvalidArgument);

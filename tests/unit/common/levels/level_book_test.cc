@@ -1,6 +1,7 @@
 // What a level takes: measured, and learnt from answers. SPDX-License-Identifier: Apache-2.0
 #include "common/levels/level_book.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -11,6 +12,8 @@
 
 namespace outrider {
 namespace {
+
+using testing::HasSubstr;
 
 TEST(LevelBook, MeasuresAPromptByItsRowsAndATokenByItsPass) {
   ManualClock clock;
@@ -33,6 +36,17 @@ TEST(LevelBook, WhatADiskTakesIsTakenOnceForAPrompt) {
   ASSERT_TRUE(measured.ok());
   EXPECT_NEAR(measured->prefill_ms, 18.0 / 64, 0.01);
   EXPECT_NEAR(measured->pass_ms, 50, 0.01);
+}
+
+TEST(LevelBook, AContextThatHoldsNoMeasurementIsRefused) {
+  ManualClock clock;
+  for (const Position context : {3, 8, 15}) {
+    ToyModel model(7, context);
+    EXPECT_THAT(measure_level("60", model, clock).status().message(), HasSubstr("--max-model-len"))
+        << context;
+  }
+  ToyModel least(7, 16);
+  EXPECT_TRUE(measure_level("60", least, clock).ok());
 }
 
 LevelBook two_levels() {

@@ -22,12 +22,12 @@ namespace outrider {
 //   sd-best fsd-best specedge-best ssd-best
 //                             the fastest fixed draft length of 2 to 8, setting by setting
 //   sd-cloud                  co-located: the draft runs beside the target, tokens come down
+//   edge-only                 the draft alone, without a server: another text
 //   sd-cloud-best             the same at the best of 2 to 8, setting by setting
 //   block-cloud               the same, and one step of the draft guesses the whole round
 //   mirror-sd                 Mirror-SD: the draft runs beside the target on a device of its own,
 //                             and drafts during a pass from what early exits name
 //   edge-strong               draft and target on a strong edge, without a link; the best of 2 to 8
-//   edge-only                 the draft alone, without a server: another text
 //   ar-server mirror-server   the server drafts too, over the link: for an edge that does not, and
 //                             for one that does (docs/server-drafts.md)
 //   ar-server-model ar-server-lookup   the same by one of its two sources
@@ -39,7 +39,7 @@ namespace outrider {
 // In the order of the list above.
 std::vector<std::string> contender_names();
 
-// The variants of these names; "all" means the first three lines, sd-cloud and edge-only. gammas:
+// The variants of these names; "all" means those up to edge-only. gammas:
 // the draft lengths; a contender whose rounds have one gets a variant for each. Empty: each uses
 // its own. INVALID_ARGUMENT for an unknown name, with the nearest one, and for a repeated one.
 Result<std::vector<GridVariant>> contenders(const std::vector<std::string>& names,

@@ -43,6 +43,15 @@ class Capacity(unittest.TestCase):
         self.assertEqual((result['clients'], result['virtual_s']), (2000, 5))
         self.assertGreater(result['rounds'], 1000)
 
+    def test_several_loads_tell_who_should_draft(self):
+        run = self.capacity('--clients=1,2', '--pair=demo-robot', '--pace=table9-5ms', '--duration=2', '--seeds=2')
+        result = json.loads(run.stdout.splitlines()[-1])
+        loads = result['table9-5ms, demo-robot']
+        self.assertEqual([load['clients'] for load in loads], [1, 2])
+        # Of one client's time the server has enough to draft, 5 ms away.
+        self.assertGreater(loads[0]['both']['server_share'], 0.5)
+        self.assertEqual(run.returncode, 0 if result['passed'] else 1)
+
     def test_wrong_flags_are_named_with_what_is_expected(self):
         for flags, words in (
                 (['--pace=tpu'], 'not known; there are all, table9-5ms'),
@@ -58,6 +67,7 @@ class Capacity(unittest.TestCase):
                 (['--clients=0'], '--clients'), (['--clients=-4'], '--clients'), (['--clients=10001'], '--clients'),
                 (['--clients=9', '--max-batched-rows=65'], 'the last row of table9-5ms'),
                 (['--clients=9', '--gamma=16'], 'expected more than --gamma 16'),
+                (['--clients=2,0'], '--clients'), (['--clients=1,2', '--contender=plain'], '--contender'),
                 (['--duration=0'], '--duration'), (['--duration=-1'], '--duration'), (['--duration=1e9'], '--duration'),
                 (['--seeds=1'], '--seeds'), (['--contender=nobody'], 'specedge-dynamic')):
             run = self.capacity(*flags)

@@ -309,8 +309,10 @@ void print_drafters(const std::string& title, const std::vector<DraftersAtLoad>&
   std::printf("%s\n%s", title.c_str(), to_plain_text(table, 1).c_str());
   const auto changed = std::ranges::find_if(
       loads, [](const DraftersAtLoad& load) { return load.both.server_share() < 0.5; });
-  const std::string until =
-      changed == loads.end() ? "at every load" : fmt::format("below {} clients", changed->clients);
+  const std::string until = changed == loads.begin() ? "at no load"
+                            : changed == loads.end()
+                                ? "at every load"
+                                : fmt::format("below {} clients", changed->clients);
   std::printf("  Of what stands the server drafted most %s.\n\n", until.c_str());
 }
 
@@ -358,6 +360,11 @@ Result<CheckOutcome> run_capacity_check(const CapacityOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<CapacityPace> paces, paces_of(options));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<CapacityPair> pairs,
                             find_capacity_pairs(options.pairs));
+  if (options.clients.size() > 1 && options.contenders != all_contenders()) {
+    return invalid_argument(
+        "--contender: with several --clients those are compared who may draft. Remedy: one of "
+        "them, or no --contender");
+  }
   if (options.clients.size() > 1) return compare_all(options, paces, pairs);
   if (!options.clients.empty()) return run_once(options, paces.front(), pairs.front());
   return search_all(options, paces, pairs);
@@ -421,7 +428,7 @@ void add_capacity_check(CheckList& checks) {
       [options] { return run_capacity_check(*options); });
   add_device_flags(*command, *options);
   command->add_option("--pair", options->pairs, "Measured acceptances, or all")->delimiter(',');
-  add_choice(*command, "--contender", options->contenders, "Which ones; with --clients the last");
+  add_choice(*command, "--contender", options->contenders, "Which ones; with --clients N the last");
   CLI::Option* slos = command
                           ->add_option("--tpot-ms", options->slos_ms,
                                        "SLOs: 95 % of the answers take at most so long per token")

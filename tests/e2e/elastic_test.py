@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""outrider-bench elastic: one short run of it, and what it refuses.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/elastic_test.py
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import subprocess
+import unittest
+
+from programs import BIN, CLEAN_ENVIRONMENT, TARGET, ending_with_us
+from runner import run_tests
+
+LEVELS = ('--target', TARGET, '--elastic', f'{TARGET}/elastic.json')
+
+
+class Elastic(unittest.TestCase):
+    def elastic(self, *flags):
+        return subprocess.run(ending_with_us(f'{BIN}/outrider-bench', 'elastic', *flags), capture_output=True,
+                              text=True, timeout=120, check=False, env=CLEAN_ENVIRONMENT)
+
+    def test_a_switch_is_timed_beside_an_answer_of_the_same_level(self):
+        run = self.elastic('switch', *LEVELS, '--levels', '100,60', '--switches', '3', '--prompt-tokens', '8', '-c', '64')
+        result = json.loads(run.stdout.splitlines()[-1])
+        self.assertEqual(result['switches'], 3)
+        self.assertGreater(result['later_ms']['value'], 0)
+        self.assertEqual(run.returncode, 0 if result['passed'] else 1, run.stderr)
+
+    def test_what_it_cannot_measure_is_refused_with_the_remedy(self):
+        for flags, words in (
+                (('switch', *LEVELS, '--levels', '60'), '--levels 60: a switch needs two'),
+                (('switch', *LEVELS, '--levels', '100,61', '--prompt-tokens', '8', '-c', '64'), 'no level "61"'),
+                (('switch', '--target', TARGET), 'has no smaller levels'),
+                (('law', *LEVELS), '--dtype auto'),
+                (('memory', *LEVELS, '--level', '60', '--rounds', '2'), '--level'),
+                (('flash', *LEVELS), '--plain'),
+                (('flash', *LEVELS, '--plain', TARGET, '--levels', '60'), 'is no pack'),
+                (('flies',), 'part')):
+            run = self.elastic(*flags)
+            self.assertIn(run.returncode, (1, 2), (flags, run.stdout, run.stderr))
+            self.assertIn(words, run.stderr, flags)
+
+
+if __name__ == '__main__':
+    run_tests()

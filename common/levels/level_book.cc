@@ -11,9 +11,9 @@ namespace {
 constexpr std::int32_t kProfiledPrompt = 64;  // rows
 // Of one token each, behind one that warms up. What is streamed takes long, and much the same time.
 constexpr int kProfiledTokens = 5, kProfiledStreamed = 2;
-constexpr std::size_t kLengths = 200;   // of earlier answers
-constexpr double kNewest = 0.5;         // weight of the last answer's tpot
-constexpr Position kLeastContext = 16;  // which the passes of measure_level() fit in
+constexpr std::size_t kLengths = 200;  // of earlier answers
+constexpr double kNewest = 0.5;        // weight of the last answer's tpot
+constexpr Position kMinContext = 16;   // which the passes of measure_level() fit in
 
 struct PassTimes {
   double pass_ms = 0;
@@ -42,11 +42,11 @@ Result<PassTimes> timed_pass(Model& level, KvCache& cache, std::int32_t tokens, 
 // The first pass of each kind warms up, and has a stream read what this level needs.
 Result<LevelProfile> measure_level(const std::string& name, Model& level, Clock& clock,
                                    const DiskWaits& waits) {
-  if (level.info().max_positions < kLeastContext) {
+  if (level.info().max_positions < kMinContext) {
     return invalid_argument(
         "a context of " + std::to_string(level.info().max_positions) +
         " positions is too short to measure levels in. Remedy: -c or --max-model-len of at least " +
-        std::to_string(kLeastContext));
+        std::to_string(kMinContext));
   }
   LevelProfile profile{.name = name};
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,

@@ -36,7 +36,7 @@ class Elastic(unittest.TestCase):
                 (('memory', *LEVELS, '--level', '60', '--rounds', '2'), '--level'),
                 (('flash', *LEVELS), '--plain'),
                 (('flash', *LEVELS, '--plain', TARGET, '--levels', '60'), 'is no pack'),
-                (('flies',), 'part')):
+                (('speed',), 'part')):
             run = self.elastic(*flags)
             self.assertIn(run.returncode, (1, 2), (flags, run.stdout, run.stderr))
             self.assertIn(words, run.stderr, flags)

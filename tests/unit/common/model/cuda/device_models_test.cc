@@ -1,5 +1,4 @@
-// Models on other devices than the CPU, by what programs ask for. SPDX-License-Identifier:
-// Apache-2.0
+// Models on a device, by what is asked for. SPDX-License-Identifier: Apache-2.0
 #include "common/model/devices/device_models.h"
 
 #include <gmock/gmock.h>

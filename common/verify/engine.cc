@@ -284,6 +284,7 @@ void VerifyEngine::Core::run() {
     scheduler.tick(clock.now());
     take_turn();
     deliver();
+    scheduler.learn();  // while they are on their way
     publish();
   }
   end_all(unavailable("this verifier has shut down"));

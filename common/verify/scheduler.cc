@@ -56,6 +56,7 @@ void Scheduler::end_stream(StreamId stream, const Status& status, TimePoint now)
 
 void Scheduler::tick(TimePoint now) {
   OUTRIDER_CHECK(!turn_);
+  learn();
   sessions_.tick(now);
   forget_drafts(now);
 }
@@ -84,6 +85,7 @@ void Scheduler::check_draft(const Status& status) {
 
 bool Scheduler::start(TimePoint now) {
   OUTRIDER_CHECK(!turn_);
+  learn();
   std::vector<Rider> riders = sessions_.next_pass(now);
   if (riders.empty()) return false;
   count_idle(riders, now);
@@ -142,7 +144,7 @@ void Scheduler::finish(TimePoint now) {
   TurnCost cost{.took = now - turn.started,
                 .joules = used ? std::optional(*used - *turn.joules_before) : std::nullopt};
   for (const Rider& rider : turn.riders) cost.rows += rider.rows;
-  sessions_.end_pass(turn.riders, cost.took, now);
+  sessions_.charge(turn.riders);
   count_turn(turn, cost, now);
   for (const Rider& rider : turn.riders) finish_rider(rider, cost, now);
 }
@@ -169,19 +171,32 @@ void Scheduler::count_turn(const Turn& turn, const TurnCost& cost, TimePoint now
   };
   const auto decided = [](const Rider& rider) { return rider.status.ok() && rider.plan.decides; };
   const auto well = [](const Rider& rider) { return rider.status.ok(); };
-  if (std::ranges::any_of(turn.riders, broke)) ++failed_in_a_row_;
-  if (std::ranges::none_of(turn.riders, well)) return;
-  failed_in_a_row_ = 0;
-  device_passes_ += std::ranges::any_of(turn.riders, decided) ? 1 : 0;
-  slowest_turn_ = std::max(cost.took, slowest_turn_ - slowest_turn_ / kForgetOneIn);
-  announce_pass_limit(now);
   // Pass 0 reads the prompt; one of several tokens reads the text again.
   const auto reads = [](const Rider& rider) {
     return rider.plan.pass == 0 || rider.plan.tokens.size() > 1;
   };
-  if (std::ranges::any_of(turn.riders, reads)) return;
-  const bool exits = std::ranges::any_of(turn.riders, [](const Rider& r) { return r.plan.exits; });
-  costs_.add(cost.rows, exits && probe_.has_value(), cost.took);
+  const auto exits = [](const Rider& rider) { return rider.plan.exits; };
+  const bool went_well = std::ranges::any_of(turn.riders, well);
+  lesson_ = Lesson{.rows = cost.rows,
+                   .took = cost.took,
+                   .ended = now,
+                   .went_well = went_well,
+                   .reads = std::ranges::any_of(turn.riders, reads),
+                   .exits = probe_ && std::ranges::any_of(turn.riders, exits)};
+  if (std::ranges::any_of(turn.riders, broke)) ++failed_in_a_row_;
+  if (!went_well) return;
+  failed_in_a_row_ = 0;
+  device_passes_ += std::ranges::any_of(turn.riders, decided) ? 1 : 0;
+  slowest_turn_ = std::max(cost.took, slowest_turn_ - slowest_turn_ / kForgetOneIn);
+  announce_pass_limit(now);
+}
+
+void Scheduler::learn() {
+  const std::optional<Lesson> lesson = std::exchange(lesson_, std::nullopt);
+  if (!lesson) return;
+  sessions_.learn(lesson->rows, lesson->reads, lesson->took, lesson->ended);
+  if (!lesson->went_well || lesson->reads) return;
+  costs_.add(lesson->rows, lesson->exits, lesson->took);
   sessions_.set_pass_costs(costs_.costs());
 }
 

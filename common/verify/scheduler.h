@@ -5,7 +5,7 @@
 // Who is beyond his rows in time waits until he is not. Which streams there are, who is admitted
 // and what is over, Sessions knows.
 //
-//   (connect | receive | disconnect | drain | tick)*  draft  start compute finish
+//   (connect | receive | disconnect | drain | tick)*  draft  start compute finish learn?
 //
 // Call order: between start() and finish() only compute(), and beside it draft_on(); messages wait
 // outside. Events pile up for take_events(). Time is an argument; the model runs inside compute()
@@ -66,8 +66,11 @@ class Scheduler final {
   // Lets the draft model guess on until about the pass's end, if it has cores of its own. Blocks
   // for as long.
   void draft_on(const Clock& clock);
-  // Ends it.
+  // Ends it; its verdicts are events.
   void finish(TimePoint now);
+  // Takes in what it taught about the device. For when its verdicts have left, as edges wait for
+  // those; tick() and start() do it otherwise.
+  void learn();
   // Who rode in the last turn.
   std::span<const StreamId> last_served() const { return last_served_; }
 
@@ -93,6 +96,15 @@ class Scheduler final {
     std::size_t rows = 0;               // of all riders
     std::optional<double> joules = {};  // nothing: the device does not tell
     std::size_t rows_before = 0;        // of the riders that were charged already
+  };
+
+  struct Lesson {
+    std::size_t rows;
+    Duration took;
+    TimePoint ended;
+    bool went_well;  // for anybody
+    bool reads;      // a prompt, or a text again
+    bool exits;
   };
 
   void choose(std::span<const Rider> riders);
@@ -121,6 +133,7 @@ class Scheduler final {
   Duration slowest_turn_{0};  // lately
 
   std::optional<Turn> turn_;
+  std::optional<Lesson> lesson_;
 
   std::uint64_t passes_ = 0;
   std::uint64_t device_passes_ = 0;

@@ -250,24 +250,22 @@ bool Seating::take_memory(VerifyStreams& streams, const Candidate& candidate,
   return false;
 }
 
-void Seating::end_pass(const VerifyStreams& streams, std::span<const Rider> riders, Duration took,
-                       TimePoint now) {
-  std::size_t rows = 0;
-  bool reads = false;
+void Seating::charge(const VerifyStreams& streams, std::span<const Rider> riders) {
   for (const Rider& rider : riders) {
-    reads = reads || rider.plan.pass == 0 || rider.plan.tokens.size() > 1;
     shares_.charge(streams.at(rider.stream).group(), rider.rows);
-    rows += rider.rows;
   }
   shares_.end_pass();
+}
+
+void Seating::learn(std::size_t rows, bool reads, Duration took, TimePoint ended) {
   if (!reads) of_text_.add(rows, took);
   with_prompts_.add(rows, took);
-  const Duration since = last_end_ ? now - *last_end_ : took;
+  const Duration since = last_end_ ? ended - *last_end_ : took;
   if (since > Duration{0}) {
     busy_ =
         kKeepBusy * busy_ + (1 - kKeepBusy) * std::min(1.0, to_seconds(took) / to_seconds(since));
   }
-  last_end_ = now;
+  last_end_ = ended;
 }
 
 }  // namespace outrider

@@ -47,9 +47,10 @@ class Seating final {
   // Before next_pass(): lets the draft model guess for those who may ride, beside what look-up has
   // guessed. Errors: the model's.
   Status draft(ModelDraft& draft, VerifyStreams& streams, const Clock& clock) const;
-  // It is over.
-  void end_pass(const VerifyStreams& streams, std::span<const Rider> riders, Duration took,
-                TimePoint now);
+  // It is over: what each group had of it.
+  void charge(const VerifyStreams& streams, std::span<const Rider> riders);
+  // What a pass of so many rows took that ended then. reads: a prompt, or a text again.
+  void learn(std::size_t rows, bool reads, Duration took, TimePoint ended);
 
   // The number of the last turn that somebody had.
   std::uint64_t turns() const { return turns_; }

@@ -62,8 +62,10 @@ class Sessions final {
   // Hands out what the session has to say.
   void flush(StreamId id, VerifyStream& stream);
   // The pass of these riders is over; each is told by finished_pass() or break_off() next.
-  void end_pass(std::span<const Rider> riders, Duration took, TimePoint now) {
-    seating_.end_pass(streams_, riders, took, now);
+  void charge(std::span<const Rider> riders) { seating_.charge(streams_, riders); }
+  // What a pass took that ended then. reads: a prompt, or a text again.
+  void learn(std::size_t rows, bool reads, Duration took, TimePoint ended) {
+    seating_.learn(rows, reads, took, ended);
   }
   // Its pass is done, and the session went on with it. decided: it gave a verdict.
   void finished_pass(Streams::iterator at, bool decided, TimePoint now);

@@ -94,8 +94,9 @@ TEST(GgufGoldenTest, ConvertedBlocksHaveTheReferencesBits) {
       if (!stored_format(tensor.dtype)) continue;
       tensor.interleaved = 0;
       WeightMatrix matrix = computed_matrix(tensor, ComputeType::kAuto, false);
-      const auto memory = converter.convert(tensor, matrix);
-      ASSERT_TRUE(memory.ok()) << memory.status().to_string();
+      WeightArena arena;
+      const Status converted = converter.convert(tensor, matrix, arena);
+      ASSERT_TRUE(converted.ok()) << converted.to_string();
       std::vector<float> values(static_cast<std::size_t>(matrix.outputs * matrix.inputs));
       for (std::int64_t n = 0; n < matrix.outputs; ++n) {
         read_panel_row(matrix.format, matrix.inputs, static_cast<const std::byte*>(matrix.data), n,

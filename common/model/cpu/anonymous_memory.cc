@@ -4,15 +4,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <memory>
+
 namespace outrider {
 
 Result<AnonymousMemory> AnonymousMemory::make(std::int64_t bytes, const std::string& what,
                                               const std::string& remedy) {
   const std::int64_t machine =
       static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  // Huge pages need whole ones, and not every kernel aligns what it maps.
+  constexpr std::size_t kHugePage = 2 << 20;
+  std::size_t mapped = static_cast<std::size_t>(bytes);
+  if (mapped >= kHugePage) mapped += kHugePage;
   void* data = MAP_FAILED;
   if (bytes <= machine) {
-    data = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+    data = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   }
   if (data == MAP_FAILED) {
@@ -20,15 +26,18 @@ Result<AnonymousMemory> AnonymousMemory::make(std::int64_t bytes, const std::str
                               " MiB; this machine has " + std::to_string(machine >> 20) +
                               " MiB. Remedy: " + remedy);
   }
-  madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // a hint; may fail
   AnonymousMemory memory;
-  memory.data_ = data;
-  memory.bytes_ = static_cast<std::size_t>(bytes);
+  memory.mapping_ = memory.data_ = data;
+  memory.bytes_ = mapped;
+  if (bytes >= std::int64_t{kHugePage}) {
+    std::align(kHugePage, static_cast<std::size_t>(bytes), memory.data_, mapped);
+  }
+  madvise(memory.data_, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // a hint; may fail
   return memory;
 }
 
 AnonymousMemory::~AnonymousMemory() {
-  if (data_ != nullptr) munmap(data_, bytes_);
+  if (mapping_ != nullptr) munmap(mapping_, bytes_);
 }
 
 }  // namespace outrider

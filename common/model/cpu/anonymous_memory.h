@@ -28,7 +28,7 @@ class AnonymousMemory final {
     return *this;
   }
 
-  // The start of a page.
+  // The start of a page; of a huge page where one fits.
   template <class T>
   T* as() const {
     return static_cast<T*>(data_);
@@ -36,12 +36,14 @@ class AnonymousMemory final {
 
  private:
   void swap(AnonymousMemory& other) noexcept {
+    std::swap(mapping_, other.mapping_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
   }
 
-  void* data_ = nullptr;
-  std::size_t bytes_ = 0;
+  void* mapping_ = nullptr;
+  void* data_ = nullptr;   // in it
+  std::size_t bytes_ = 0;  // of the mapping
 };
 
 }  // namespace outrider

@@ -321,8 +321,7 @@ Status CpuWeightsLoader::convert(const std::string& name, std::int64_t layer,
     return {};
   }
   const TensorView& source = weights_.files->weights.at(name);
-  OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, converter_.convert(source, matrix, chosen));
-  weights_.converted.push_back(std::move(memory));
+  OUTRIDER_RETURN_IF_ERROR(converter_.convert(source, matrix, weights_.converted, chosen));
   to_keep_.push_back({name, matrix, layer});
   bytes_read_ += source.row_bytes() * matrix.outputs;
   if (progress_) progress_(bytes_read_, weights_.files->weights.num_bytes());

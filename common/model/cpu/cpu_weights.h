@@ -20,7 +20,6 @@
 
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
-#include "common/model/cpu/anonymous_memory.h"
 #include "common/model/cpu/compute_type.h"
 #include "common/model/cpu/kernels/kernels.h"
 #include "common/model/cpu/pack/weight_cache.h"
@@ -93,7 +92,7 @@ struct CpuWeights {
   std::string order;       // of units (order_id()); empty: as stored
   const ElasticLevel* level = nullptr;  // of files->elastic; null: the full model
   std::int64_t bytes_per_pass = 0;
-  std::vector<AnonymousMemory> converted;
+  WeightArena converted;
   std::shared_ptr<const CachedWeights> kept;  // converted weights of an earlier start, or null
 };
 

@@ -57,32 +57,54 @@ class Largest final {
 
 }  // namespace
 
-Result<AnonymousMemory> WeightConverter::convert(const TensorView& tensor, WeightMatrix& matrix,
-                                                 std::span<const TokenId> chosen) {
-  const Rows source{tensor, chosen};
-  OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, allocate(matrix));
-  if (matrix.type != WeightType::kQuantized) {
-    round_rows(source, matrix, memory.as<std::byte>());
-  } else if (keeps_blocks(matrix.format, stored_format(tensor)) && tensor.keeps_runs(kQuantGroup)) {
-    if (tensor.quantized != nullptr) {
-      copy_groups(source, matrix, memory.as<std::byte>());
-    } else {
-      copy_blocks(source, matrix, memory.as<std::byte>());
-    }
-  } else if (!quantize_rows(source, matrix, memory.as<std::byte>())) {
-    matrix.format.scales = ScaleType::kF32;
-    OUTRIDER_ASSIGN_OR_RETURN(memory, allocate(matrix));
-    quantize_rows(source, matrix, memory.as<std::byte>());
+Result<std::byte*> WeightArena::take(std::int64_t bytes) {
+  constexpr std::int64_t kLine = 64, kChunkBytes = 64 << 20;
+  const std::int64_t begin = (used_ + kLine - 1) / kLine * kLine;
+  if (begin + bytes <= size_) {
+    used_ = begin + bytes;
+    return chunks_.back().as<std::byte>() + begin;
   }
-  return memory;
+  const std::int64_t size = std::max(bytes, kChunkBytes);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      AnonymousMemory chunk,
+      AnonymousMemory::make(size, "the converted weights", "a smaller model"));
+  chunks_.push_back(std::move(chunk));
+  size_ = size;
+  used_ = bytes;
+  return chunks_.back().as<std::byte>();
 }
 
-Result<AnonymousMemory> WeightConverter::allocate(WeightMatrix& matrix) {
-  OUTRIDER_ASSIGN_OR_RETURN(
-      AnonymousMemory memory,
-      AnonymousMemory::make(bytes_of(matrix), "a converted weight matrix", "a smaller model"));
-  matrix.data = memory.as<std::byte>();
-  return memory;
+void WeightArena::give_back(std::byte* taken) {
+  const std::int64_t begin = taken - chunks_.back().as<std::byte>();
+  std::memset(taken, 0, static_cast<std::size_t>(used_ - begin));
+  used_ = begin;
+}
+
+void WeightArena::clear() {
+  chunks_.clear();
+  used_ = size_ = 0;
+}
+
+Status WeightConverter::convert(const TensorView& tensor, WeightMatrix& matrix, WeightArena& arena,
+                                std::span<const TokenId> chosen) {
+  const Rows source{tensor, chosen};
+  OUTRIDER_ASSIGN_OR_RETURN(std::byte * data, arena.take(bytes_of(matrix)));
+  if (matrix.type != WeightType::kQuantized) {
+    round_rows(source, matrix, data);
+  } else if (keeps_blocks(matrix.format, stored_format(tensor)) && tensor.keeps_runs(kQuantGroup)) {
+    if (tensor.quantized != nullptr) {
+      copy_groups(source, matrix, data);
+    } else {
+      copy_blocks(source, matrix, data);
+    }
+  } else if (!quantize_rows(source, matrix, data)) {
+    arena.give_back(data);
+    matrix.format.scales = ScaleType::kF32;
+    OUTRIDER_ASSIGN_OR_RETURN(data, arena.take(bytes_of(matrix)));
+    quantize_rows(source, matrix, data);
+  }
+  matrix.data = data;
+  return {};
 }
 
 // Rows of one panel are converted by one thread.

@@ -8,9 +8,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -21,16 +23,33 @@
 
 namespace outrider {
 
+// Memory of converted matrices. They lie close together in few large mappings: one of a matrix each
+// would get no huge pages from the system, and passes would wait for its page tables.
+class WeightArena final {
+ public:
+  // Zero, at a multiple of 64. Errors: RESOURCE_EXHAUSTED.
+  Result<std::byte*> take(std::int64_t bytes);
+  // Returns what was taken last.
+  void give_back(std::byte* taken);
+  // Ends what was taken, all of it.
+  void clear();
+
+ private:
+  std::vector<AnonymousMemory> chunks_;  // the last one has room
+  std::int64_t used_ = 0;                // bytes of it
+  std::int64_t size_ = 0;
+};
+
 class WeightConverter final {
  public:
   // kernels and pool outlive this.
   WeightConverter(const Kernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
 
-  // matrix: complete except `data`, which is set to the returned memory. Scales become f32 where
-  // f16 lacks the range (format.scales). chosen: the rows of `source` in the matrix; empty:
-  // all. Errors: RESOURCE_EXHAUSTED.
-  Result<AnonymousMemory> convert(const TensorView& source, WeightMatrix& matrix,
-                                  std::span<const TokenId> chosen = {});
+  // matrix: complete except `data`, which is set to memory of `arena`. Scales become f32 where f16
+  // lacks the range (format.scales). chosen: the rows of `source` in the matrix; empty: all.
+  // Errors: RESOURCE_EXHAUSTED.
+  Status convert(const TensorView& source, WeightMatrix& matrix, WeightArena& arena,
+                 std::span<const TokenId> chosen = {});
 
  private:
   using RowConverter = std::function<void(std::int64_t output, const float* row)>;
@@ -47,7 +66,6 @@ class WeightConverter final {
     }
   };
 
-  static Result<AnonymousMemory> allocate(WeightMatrix& matrix);
   void for_all_rows(const Rows& source, const RowsConverter& convert_rows);
   void for_each_row(const Rows& source, const RowConverter& convert_row);
   void copy_blocks(const Rows& source, const WeightMatrix& matrix, std::byte* data);

@@ -25,9 +25,10 @@ struct Panel {
   const std::byte* data;
   const std::byte* scales;    // these two are not looked at where scales are multiples
   const std::byte* minimums;  // where the format has them
+  std::size_t bytes;          // to the next one
+  std::size_t groups;
   bool is_f32;                // scales and minimums; else they are f16
   std::uint8_t flip;          // see StepWeights
-  std::size_t groups;
 };
 
 // The scales and minimums of one group after the other: begin_group(), then scale() and minimum()
@@ -39,8 +40,13 @@ struct GroupScales {
 
   HWY_INLINE explicit GroupScales(const Panel& of) : panel(of) {}
 
-  HWY_INLINE void begin_group(std::size_t g, const std::uint8_t*& /*values*/, bool /*is_stream*/) {
+  // Scales lie behind all of a panel's values, so those of the next panel are prefetched.
+  HWY_INLINE void begin_group(std::size_t g, const std::uint8_t*& /*values*/, bool is_stream) {
     group = g;
+    if (!is_stream) return;
+    const std::size_t row = F::kScales * kPanelOutputs * (panel.is_f32 ? 4 : 2);
+    prefetch(panel.scales + panel.bytes + g * row, 1);
+    if constexpr (F::kHasMinimum) prefetch(panel.minimums + panel.bytes + g * row, 1);
   }
   HWY_INLINE Part scale(std::size_t half, int p) const { return load(panel.scales, half, p); }
   HWY_INLINE Part minimum(std::size_t half, int p) const { return load(panel.minimums, half, p); }
@@ -129,7 +135,7 @@ struct QuantizedTile {
     GroupScales<F> scales(panel);
     for (std::size_t g = 0; g < panel.groups; ++g, values += F::kGroupBytes) {
       scales.begin_group(g, values, is_stream);
-      if (is_stream) prefetch(values + kAheadBytes, F::kGroupBytes);
+      if (is_stream) prefetch_group(values + kAheadBytes);
       OUTRIDER_UNROLL
       for (std::size_t half = 0; half < F::kScales; ++half) {
         for (int p = 0; p < kParts; p += kTogether) {
@@ -142,6 +148,13 @@ struct QuantizedTile {
       OUTRIDER_UNROLL
       for (int r = 0; r < kRows; ++r) x[r] += sizeof(QuantizedGroup);
     }
+  }
+
+  // prefetch() is a loop where the compiler unrolls none by itself.
+  static HWY_INLINE void prefetch_group(const std::uint8_t* values) {
+    constexpr std::size_t kLine = 64;
+    OUTRIDER_UNROLL
+    for (std::size_t at = 0; at < F::kGroupBytes; at += kLine) prefetch(values + at, kLine);
   }
 
   HWY_INLINE void add_half(const std::uint8_t* values, const GroupScales<F>& scales,
@@ -235,14 +248,14 @@ class PartPanels {
   explicit PartPanels(const WeightMatrix& weights) : parts_(parts_of(weights)) {
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       const PanelLayout layout(weights.format, parts_[p].row_inputs());
-      panel_bytes_[p] = layout.panel_bytes;
       panels_[p] = {
           .data = static_cast<const std::byte*>(parts_[p].data),
           .scales = nullptr,
           .minimums = nullptr,
+          .bytes = static_cast<std::size_t>(layout.panel_bytes),
+          .groups = static_cast<std::size_t>((parts_[p].inputs + kQuantGroup - 1) / kQuantGroup),
           .is_f32 = weights.format.scales == ScaleType::kF32,
-          .flip = static_cast<std::uint8_t>(weights.format.zero()),
-          .groups = static_cast<std::size_t>((parts_[p].inputs + kQuantGroup - 1) / kQuantGroup)};
+          .flip = static_cast<std::uint8_t>(weights.format.zero())};
       panels_[p].scales = panels_[p].data + layout.scales(0);
       panels_[p].minimums = panels_[p].data + layout.minimums(0);
     }
@@ -251,7 +264,7 @@ class PartPanels {
   // Those of outputs 16 i and on; until the next call.
   std::span<const Panel> at(std::int64_t i) {
     for (std::size_t p = 0; p < parts_.size(); ++p) {
-      const std::int64_t offset = (i - at_) * panel_bytes_[p];
+      const std::int64_t offset = (i - at_) * static_cast<std::int64_t>(panels_[p].bytes);
       panels_[p].data += offset;
       panels_[p].scales += offset;
       panels_[p].minimums += offset;
@@ -263,7 +276,6 @@ class PartPanels {
  private:
   const std::span<const WeightMatrix> parts_;
   std::int64_t at_ = 0;
-  std::int64_t panel_bytes_[kMaxParts];
   Panel panels_[kMaxParts];
 };
 

@@ -168,11 +168,12 @@ TEST_P(QuantizedModelTest, PanelsHoldEveryWeightThatFits) {
     for (const ComputeType type : {ComputeType::kAuto, ComputeType::kInt8}) {
       WeightMatrix matrix = computed_matrix(tensor, type, false);
       ASSERT_EQ(matrix.type, WeightType::kQuantized);
-      const auto memory = converter.convert(tensor, matrix);
-      ASSERT_TRUE(memory.ok()) << memory.status().to_string();
+      WeightArena arena;
+      const Status converted = converter.convert(tensor, matrix, arena);
+      ASSERT_TRUE(converted.ok()) << converted.to_string();
       std::vector<float> values(expected.size());
       for (std::int64_t n = 0; n < matrix.outputs; ++n) {
-        read_panel_row(matrix.format, matrix.inputs, memory->as<std::byte>(), n,
+        read_panel_row(matrix.format, matrix.inputs, static_cast<const std::byte*>(matrix.data), n,
                        values.data() + n * matrix.inputs);
       }
       EXPECT_EQ(values, expected) << name << " " << to_string(type);

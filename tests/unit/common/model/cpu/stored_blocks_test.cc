@@ -77,15 +77,17 @@ class ConvertedBlocksTest : public testing::Test {
   QuantFormat convert(const TensorView& tensor, ComputeType type) {
     WeightMatrix matrix = computed_matrix(tensor, type, false);
     EXPECT_EQ(matrix.type, WeightType::kQuantized);
-    const auto memory = converter_.convert(tensor, matrix);
-    if (!memory.ok()) {
-      ADD_FAILURE() << memory.status().to_string();
+    WeightArena arena;
+    const Status converted = converter_.convert(tensor, matrix, arena);
+    if (!converted.ok()) {
+      ADD_FAILURE() << converted.to_string();
       return matrix.format;
     }
     std::vector<float> expected(kStoredInputs), row(kStoredInputs);
     for (std::int64_t n = 0; n < kStoredOutputs; ++n) {
       widen(tensor, n * kStoredInputs, expected);
-      read_panel_row(matrix.format, kStoredInputs, memory->as<std::byte>(), n, row.data());
+      read_panel_row(matrix.format, kStoredInputs, static_cast<const std::byte*>(matrix.data), n,
+                     row.data());
       EXPECT_EQ(0, std::memcmp(row.data(), expected.data(), kStoredInputs * sizeof(float)))
           << to_string(tensor.dtype) << " row " << n;
     }

@@ -68,8 +68,8 @@ class Scheduler final {
   void draft_on(const Clock& clock);
   // Ends it; its verdicts are events.
   void finish(TimePoint now);
-  // Takes in what it taught about the device. For when its verdicts have left, as edges wait for
-  // those; tick() and start() do it otherwise.
+  // Takes in what was learnt from it about the device. For when its verdicts have left, as edges
+  // wait for those; tick() and start() do it otherwise.
   void learn();
   // Who rode in the last turn.
   std::span<const StreamId> last_served() const { return last_served_; }

@@ -27,8 +27,8 @@ struct Panel {
   const std::byte* minimums;  // where the format has them
   std::size_t bytes;          // to the next one
   std::size_t groups;
-  bool is_f32;                // scales and minimums; else they are f16
-  std::uint8_t flip;          // see StepWeights
+  bool is_f32;        // scales and minimums; else they are f16
+  std::uint8_t flip;  // see StepWeights
 };
 
 // The scales and minimums of one group after the other: begin_group(), then scale() and minimum()

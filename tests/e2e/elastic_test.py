@@ -9,7 +9,7 @@ import json
 import subprocess
 import unittest
 
-from programs import BIN, CLEAN_ENVIRONMENT, TARGET, ending_with_us
+from programs import BIN, CLEAN_ENVIRONMENT, ROOT, TARGET, ending_with_us
 from runner import run_tests
 
 LEVELS = ('--target', TARGET, '--elastic', f'{TARGET}/elastic.json')
@@ -18,7 +18,7 @@ LEVELS = ('--target', TARGET, '--elastic', f'{TARGET}/elastic.json')
 class Elastic(unittest.TestCase):
     def elastic(self, *flags):
         return subprocess.run(ending_with_us(f'{BIN}/outrider-bench', 'elastic', *flags), capture_output=True,
-                              text=True, timeout=120, check=False, env=CLEAN_ENVIRONMENT)
+                              text=True, timeout=120, check=False, env=CLEAN_ENVIRONMENT, cwd=ROOT)
 
     def test_a_switch_is_timed_beside_an_answer_of_the_same_level(self):
         run = self.elastic('switch', *LEVELS, '--levels', '100,60', '--switches', '3', '--prompt-tokens', '8', '-c', '64')

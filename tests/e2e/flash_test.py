@@ -288,10 +288,10 @@ class LevelsOfAPack(unittest.TestCase):
         drafting = ('--draft-level', '60')
         port = free_port()
         serving = Edge('serve', *self.here, *drafting, '--memory-budget', self.budget(*drafting), '--port', port, '-n', '80',
-                       '--temp', '0', '--flash-bandwidth', '5MB/s')
+                       '--temp', '0', '--flash-bandwidth', '3MB/s')
         try:
             wait_until_served(f'http://127.0.0.1:{port}')
-            answer = robot_action_by(port, robot_prompts(DRAFT.parents[1] / 'bench/prompts/robot.jsonl')[0], time_ms=2500)
+            answer = robot_action_by(port, robot_prompts(DRAFT.parents[1] / 'bench/prompts/robot.jsonl')[0], time_ms=4000)
         finally:
             serving.interrupt()
             serving.wait()

@@ -98,6 +98,7 @@ class Scheduler final {
     std::size_t rows_before = 0;        // of the riders that were charged already
   };
 
+  // What learn() takes in of the last turn.
   struct Lesson {
     std::size_t rows;
     Duration took;

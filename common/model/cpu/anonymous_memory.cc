@@ -12,10 +12,10 @@ Result<AnonymousMemory> AnonymousMemory::make(std::int64_t bytes, const std::str
                                               const std::string& remedy) {
   const std::int64_t machine =
       static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  // Huge pages need whole ones, and not every kernel aligns what it maps.
+  // Huge pages begin at multiples of their size, where not every kernel maps by itself.
   constexpr std::size_t kHugePage = 2 << 20;
-  std::size_t mapped = static_cast<std::size_t>(bytes);
-  if (mapped >= kHugePage) mapped += kHugePage;
+  const auto wanted = static_cast<std::size_t>(bytes);
+  std::size_t mapped = wanted + kHugePage;
   void* data = MAP_FAILED;
   if (bytes <= machine) {
     data = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
@@ -29,10 +29,8 @@ Result<AnonymousMemory> AnonymousMemory::make(std::int64_t bytes, const std::str
   AnonymousMemory memory;
   memory.mapping_ = memory.data_ = data;
   memory.bytes_ = mapped;
-  if (bytes >= std::int64_t{kHugePage}) {
-    std::align(kHugePage, static_cast<std::size_t>(bytes), memory.data_, mapped);
-  }
-  madvise(memory.data_, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // a hint; may fail
+  std::align(kHugePage, wanted, memory.data_, mapped);
+  madvise(memory.data_, wanted, MADV_HUGEPAGE);  // a hint; may fail
   return memory;
 }
 

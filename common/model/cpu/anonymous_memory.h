@@ -28,7 +28,7 @@ class AnonymousMemory final {
     return *this;
   }
 
-  // The start of a page; of a huge page where one fits.
+  // At a multiple of 2 MiB.
   template <class T>
   T* as() const {
     return static_cast<T*>(data_);

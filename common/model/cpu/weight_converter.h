@@ -23,8 +23,8 @@
 
 namespace outrider {
 
-// Memory of converted matrices. They lie close together in few large mappings: one of a matrix each
-// would get no huge pages from the system, and passes would wait for its page tables.
+// Memory of converted matrices, side by side in few large mappings. A small matrix in a mapping of
+// its own gets no huge pages from the system, and passes would wait for page tables.
 class WeightArena final {
  public:
   // Zero, at a multiple of 64. Errors: RESOURCE_EXHAUSTED.

@@ -38,7 +38,6 @@ template <class T>
 struct WeightsInPlace {
   const T* columns[kTileColumns];
   const T* next[kTileColumns];  // columns read after this tile
-  static constexpr std::size_t kLine = 64;
 
   HWY_INLINE WeightsInPlace of_part(std::size_t part) const {
     WeightsInPlace weights = *this;
@@ -49,8 +48,8 @@ struct WeightsInPlace {
     return load_part(columns[column], step * kLanes + part * kPartLanes);
   }
   HWY_INLINE void prefetch_next(std::size_t step) const {
-    if (step * kLanes * sizeof(T) % kLine != 0) return;
-    for (const T* column : next) prefetch(column + step * kLanes, kLine);
+    if (step * kLanes * sizeof(T) % kCacheLine != 0) return;
+    for (const T* column : next) prefetch(column + step * kLanes, kCacheLine);
   }
 };
 

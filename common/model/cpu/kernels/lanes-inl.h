@@ -83,9 +83,10 @@ HWY_INLINE void store_lanes(const Lanes& lanes, float* to) {
   }
 }
 
+inline constexpr std::size_t kCacheLine = 64;
+
 // Prefetches memory into L2; L1 has no room for it beside the data in use.
 HWY_INLINE void prefetch(const void* from, std::size_t bytes) {
-  constexpr std::size_t kCacheLine = 64;
   constexpr int kForReading = 0, kLevel2 = 2;
   for (std::size_t at = 0; at < bytes; at += kCacheLine) {
     __builtin_prefetch(static_cast<const std::uint8_t*>(from) + at, kForReading, kLevel2);

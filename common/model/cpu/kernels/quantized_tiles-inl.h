@@ -150,11 +150,12 @@ struct QuantizedTile {
     }
   }
 
-  // prefetch() is a loop where the compiler unrolls none by itself.
+  // prefetch() line by line, without the loop that the compiler would keep.
   static HWY_INLINE void prefetch_group(const std::uint8_t* values) {
-    constexpr std::size_t kLine = 64;
     OUTRIDER_UNROLL
-    for (std::size_t at = 0; at < F::kGroupBytes; at += kLine) prefetch(values + at, kLine);
+    for (std::size_t at = 0; at < F::kGroupBytes; at += kCacheLine) {
+      prefetch(values + at, kCacheLine);
+    }
   }
 
   HWY_INLINE void add_half(const std::uint8_t* values, const GroupScales<F>& scales,

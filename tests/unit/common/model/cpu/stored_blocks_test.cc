@@ -15,6 +15,7 @@
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/compute_type.h"
 #include "common/model/cpu/kernels/panel_writer.h"
+#include "common/model/cpu/kernels/weight_memory.h"
 #include "common/model/cpu/weight_converter.h"
 #include "tests/unit/common/model/test_directory.h"
 
@@ -156,6 +157,49 @@ TEST(StoredBlocksTest, ACheaperTypeKeepsBlocksThatFitIt) {
     EXPECT_EQ(computed_matrix(tensor, ComputeType::kInt4, true).format, int8) << to_string(dtype);
     EXPECT_EQ(keeps_blocks(int4, stored), stored.bits == 4) << to_string(dtype);
   }
+}
+
+TEST(WeightArenaTest, WhatIsTakenIsZeroAndItsOwn) {
+  WeightArena arena;
+  std::byte* const first = *arena.take(100);
+  std::byte* second = *arena.take(1000);
+  EXPECT_EQ(second, first + 128);
+  std::fill_n(second, 1000, std::byte{1});
+  arena.give_back(second);
+  second = *arena.take(2000);
+  EXPECT_EQ(second, first + 128);
+  EXPECT_EQ(std::count(second, second + 2000, std::byte{0}), 2000);
+  constexpr std::int64_t kLarge = 65 << 20;  // more than is mapped at once
+  std::byte* const large = *arena.take(kLarge);
+  EXPECT_EQ(large[kLarge - 1], std::byte{0});
+  EXPECT_EQ(*first, std::byte{0}) << "still there";
+}
+
+// f16 scales are tried first, in the same memory.
+TEST(WeightArenaTest, ScalesThatNeedF32LeaveNothingOfTheirFirstTry) {
+  constexpr std::int64_t kOutputs = 17, kInputs = 40;
+  std::vector<float> values(kOutputs * kInputs);
+  std::mt19937 random(5);
+  for (float& value : values) value = std::uniform_real_distribution<float>(-1e-6f, 1e-6f)(random);
+  const std::size_t num_bytes = values.size() * sizeof(float);
+  TestDirectory directory;
+  directory.write("values", {reinterpret_cast<const char*>(values.data()), num_bytes});
+  const std::unique_ptr<MappedFile> file = *MappedFile::open(directory.path("values"));
+  const TensorView tensor{.dtype = DType::kF32,
+                          .shape = {kOutputs, kInputs},
+                          .data = file->bytes().data(),
+                          .num_bytes = num_bytes};
+  ThreadPool pool(1);
+  WeightConverter converter(kernels_for(available_vector_targets().front()), pool);
+  WeightArena arena, other;
+  WeightMatrix tried = computed_matrix(tensor, ComputeType::kInt8, false);
+  ASSERT_EQ(tried.format.scales, ScaleType::kF16);
+  WeightMatrix wide = tried;
+  wide.format.scales = ScaleType::kF32;
+  ASSERT_TRUE(converter.convert(tensor, tried, arena).ok());
+  ASSERT_TRUE(converter.convert(tensor, wide, other).ok());
+  EXPECT_EQ(tried.format, wide.format);
+  EXPECT_EQ(0, std::memcmp(tried.data, wide.data, static_cast<std::size_t>(bytes_of(wide))));
 }
 
 }  // namespace

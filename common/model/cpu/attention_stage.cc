@@ -171,9 +171,13 @@ void AttentionStage::attend_slice(const CpuLayer& layer, std::int64_t index,
     partials += chunk.rows() * chunk.parts * part_size();
   }
   const auto tasks = static_cast<std::int64_t>(tasks_.size());
-  loops_.run(tasks * kv_heads_of(layer), 1, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t all = tasks * kv_heads_of(layer);
+  const auto task = [&](std::int64_t i) -> const Task& { return tasks_[length(i % tasks)]; };
+  loops_.run(all, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      attend_part(layer.window, index, tasks_[length(i % tasks)], i / tasks);
+      const CellsAhead next =
+          i + 1 < all ? cells_of(layer.window, index, task(i + 1), (i + 1) / tasks) : CellsAhead{};
+      attend_part(layer.window, index, task(i), i / tasks, next);
     }
   });
   loops_.run(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -200,21 +204,40 @@ void AttentionStage::combine_row(std::int64_t heads, const Task& task, std::int6
   }
 }
 
+// Those of a part that a row sees.
+AttentionStage::Positions AttentionStage::seen(std::int64_t row, std::int64_t window,
+                                               std::int64_t part) const {
+  const auto all = static_cast<std::int64_t>(state(row).path.size());
+  const std::int64_t from = window > 0 ? std::max<std::int64_t>(all - window, 0) : 0;
+  return {std::max(from, part * kAttentionPart), std::min(all, (part + 1) * kAttentionPart)};
+}
+
+// The first that a task reads.
+CellsAhead AttentionStage::cells_of(std::int64_t window, std::int64_t index, const Task& task,
+                                    std::int64_t head) const {
+  const std::int64_t row = order_[length(task.chunk->begin)];
+  const RowState& state = this->state(row);
+  const Positions positions = seen(row, window, task.part);
+  return {.keys = state.pages->keys(index, head),
+          .values = state.pages->values(index, head),
+          .cells = state.path.data() + positions.begin,
+          .count = std::min(positions.end - positions.begin, kKvPageSlots)};
+}
+
 void AttentionStage::attend_part(std::int64_t window, std::int64_t index, const Task& task,
-                                 std::int64_t head) {
+                                 std::int64_t head, const CellsAhead& next) {
   const std::int64_t shared = heads_ / kv_heads_;
   const Chunk& chunk = *task.chunk;
   std::array<AttentionRow, kChunkRows> rows;
   for (std::int64_t i = 0; i < chunk.rows(); ++i) {
     const std::int64_t row = order_[length(chunk.begin + i)];
-    const auto seen = static_cast<std::int64_t>(state(row).path.size());
-    const std::int64_t from = window > 0 ? std::max<std::int64_t>(seen - window, 0) : 0;
+    const Positions positions = seen(row, window, task.part);
     rows[length(i)] = {.queries = queries_.data() + (row * heads_ + head * shared) * head_stride_,
                        .partials = task.partials + (i * chunk.parts + task.part) * part_size() +
                                    head * shared * partial_stride_,
                        .path = state(row).path.data(),
-                       .begin = std::max(from, task.part * kAttentionPart),
-                       .end = std::min(seen, (task.part + 1) * kAttentionPart)};
+                       .begin = positions.begin,
+                       .end = positions.end};
   }
   const CpuKvPages& pages = *state(order_[length(chunk.begin)]).pages;
   kernels_.attention({.rows = rows.data(),
@@ -227,7 +250,8 @@ void AttentionStage::attend_part(std::int64_t window, std::int64_t index, const 
                       .is_bf16 = pages.layout().is_bf16,
                       .page_stride = pages.layout().page_stride(),
                       .scale = scale_,
-                      .cap = cap_});
+                      .cap = cap_,
+                      .next = next});
 }
 
 }  // namespace outrider

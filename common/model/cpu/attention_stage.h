@@ -68,6 +68,11 @@ class AttentionStage final {
 
     std::int64_t rows() const { return end - begin; }
   };
+  // Positions [begin, end) of a path; none if begin >= end.
+  struct Positions {
+    std::int64_t begin;
+    std::int64_t end;
+  };
   // A part of the positions of a chunk of a slice, and where in partials_ the chunk's results are.
   struct Task {
     const Chunk* chunk;
@@ -80,7 +85,11 @@ class AttentionStage final {
   void place_head(const std::vector<float>& norm, const Rotation* rotation, float* from,
                   std::int64_t row, float* to) const;
   const Rotation* rotation_of(LayerRope rope) const;
-  void attend_part(std::int64_t window, std::int64_t index, const Task& task, std::int64_t head);
+  void attend_part(std::int64_t window, std::int64_t index, const Task& task, std::int64_t head,
+                   const CellsAhead& next);
+  Positions seen(std::int64_t row, std::int64_t window, std::int64_t part) const;
+  CellsAhead cells_of(std::int64_t window, std::int64_t index, const Task& task,
+                      std::int64_t head) const;
   void attend_slice(const CpuLayer& layer, std::int64_t index, std::span<const Chunk> slice,
                     float* out, std::int64_t stride);
   void combine_row(std::int64_t heads, const Task& task, std::int64_t row, float* out);

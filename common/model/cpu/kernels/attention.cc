@@ -55,11 +55,11 @@ class Block {
     return first_difference(slots, count) == std::min(count, count_);
   }
 
-  // Announces the slots of the next block, none if count <= 0. They are prefetched during the
-  // present block, because each page of a head is a separate stream.
-  void expect(const std::int32_t* slots, std::int64_t count) {
-    next_ = slots;
-    left_ = 2 * std::max<std::int64_t>(count, 0);
+  // Announces the next block, of this task or the one that follows. It is prefetched during the
+  // present one, because each page of a head is a separate stream.
+  void expect(const CellsAhead& next) {
+    next_ = next;
+    left_ = 2 * std::max<std::int64_t>(next.count, 0);
   }
 
   // Rows of keys and values of the next block that are not prefetched yet.
@@ -70,8 +70,8 @@ class Block {
   HWY_INLINE void prefetch_next() {
     if (left_ == 0) return;
     --left_;
-    const void* from = left_ % 2 == 0 ? task_.keys : task_.values;
-    prefetch(row_of(from, next_[left_ / 2]), row_bytes());
+    const void* from = left_ % 2 == 0 ? next_.keys : next_.values;
+    prefetch(row_of(from, next_.cells[left_ / 2]), row_bytes());
   }
 
   void take(const std::int32_t* slots, std::int64_t count) {
@@ -142,7 +142,7 @@ class Block {
 
   const AttentionTask& task_;
   std::int64_t count_ = 0;
-  const std::int32_t* next_ = nullptr;
+  CellsAhead next_;
   std::int64_t left_ = 0;
   std::int32_t slots_[kBlock];
   const T* values_[kBlock];
@@ -319,8 +319,9 @@ void attend(const AttentionTask& task) {
   Batch batch;
   for (std::int64_t first = begin / kBlock * kBlock; first < end; first += kBlock) {
     Block<T> block(task);
-    block.expect(task.rows[0].path + first + kBlock,
-                 std::min(task.rows[0].end - first - kBlock, kBlock));
+    const CellsAhead ahead{task.keys, task.values, task.rows[0].path + first + kBlock,
+                           std::min(task.rows[0].end - first - kBlock, kBlock)};
+    block.expect(first + kBlock < end ? ahead : task.next);
     for (std::int64_t r = 0; r < task.num_rows; ++r) {
       const AttentionRow& row = task.rows[r];
       const Span span{std::max<std::int64_t>(row.begin - first, 0),

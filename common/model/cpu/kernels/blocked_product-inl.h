@@ -68,7 +68,8 @@ struct WidenedWeights {
   HWY_INLINE void prefetch_next(std::size_t) const {}
 };
 
-inline constexpr std::size_t kRowSums = kBlockColumns * kLanes;  // floats
+// The sums of a row of a tile: [columns of the tile][16 lanes], floats.
+inline constexpr std::size_t kTileRowSums = kTileColumns * kLanes;
 
 // Some elements of a part of the weights, in steps of 16; whole ones, and perhaps a partial one,
 // which is filled with zeros.
@@ -176,28 +177,34 @@ HWY_INLINE void add_step(const Weights& weights, std::size_t step, std::size_t p
   }
 }
 
-// The place of a tile's sum i of [parts][rows][columns] in [rows, columns of a block, 16 lanes].
+// The place of a tile's sum i of [parts][rows][columns] in [rows, columns, 16 lanes].
 template <std::size_t kRows>
 constexpr std::size_t place_of(std::size_t i) {
-  return i / kTileColumns / kRows * kPartLanes + i / kTileColumns % kRows * kRowSums +
+  return i / kTileColumns / kRows * kPartLanes + i / kTileColumns % kRows * kTileRowSums +
          i % kTileColumns * kLanes;
 }
 
-// kept: some parts of a tile's sums. x_part: floats from part to part of the activations. is_first:
-// the weights come from memory.
+// What is particular about a tile.
+struct TileTurn {
+  bool reads_memory;  // its weights come from there
+  bool begins_sums;   // which are otherwise added to
+};
+
+// kept: some parts of a tile's sums. x_part: floats from part to part of the activations.
 template <std::size_t kRows, std::size_t kTogether, class Weights>
 HWY_NOINLINE void add_tile(Weights weights, const float* x, std::size_t x_part, std::size_t steps,
-                           bool is_first, float* kept) {
+                           TileTurn turn, float* kept) {
   const PartTag d;
   constexpr std::size_t kSums = kTogether * kRows * kTileColumns;
   Part sums[kTogether][kRows][kTileColumns];
   OUTRIDER_UNROLL
   for (std::size_t i = 0; i < kSums; ++i) {
-    sums[i / kTileColumns / kRows][i / kTileColumns % kRows][i % kTileColumns] =
-        hn::LoadU(d, kept + place_of<kRows>(i));
+    Part& sum = sums[i / kTileColumns / kRows][i / kTileColumns % kRows][i % kTileColumns];
+    sum = hn::Zero(d);
+    if (!turn.begins_sums) sum = hn::LoadU(d, kept + place_of<kRows>(i));
   }
   for (std::size_t s = 0; s < steps; ++s, x += kRows * kPartLanes) {
-    if (is_first) weights.prefetch_next(s);
+    if (turn.reads_memory) weights.prefetch_next(s);
     OUTRIDER_UNROLL
     for (std::size_t p = 0; p < kTogether; ++p) {
       add_step<kRows>(weights, s, p, x + p * x_part, sums[p]);
@@ -213,15 +220,16 @@ HWY_NOINLINE void add_tile(Weights weights, const float* x, std::size_t x_part, 
 // A tile of `rows` rows, at most kRows, part by part: `steps` of the block's x_steps.
 template <std::size_t kRows, class Weights>
 HWY_INLINE void add_rows(const Weights& weights, const float* x, std::size_t x_steps,
-                         std::size_t rows, std::size_t steps, bool is_first, float* kept) {
+                         std::size_t rows, std::size_t steps, TileTurn turn, float* kept) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return add_rows<kRows - 1>(weights, x, x_steps, rows, steps, is_first, kept);
+    if (rows < kRows) return add_rows<kRows - 1>(weights, x, x_steps, rows, steps, turn, kept);
   }
   constexpr std::size_t kTogether = parts_together(kRows);
   const std::size_t x_part = x_steps * kRows * kPartLanes;
   for (std::size_t p = 0; p < kParts; p += kTogether) {
     add_tile<kRows, kTogether>(weights.of_part(p), x + p * x_part, x_part, steps,
-                               is_first && p == 0, kept + p * kPartLanes);
+                               {turn.reads_memory && p == 0, turn.begins_sums},
+                               kept + p * kPartLanes);
   }
 }
 
@@ -250,7 +258,7 @@ class BlockedProduct {
         is_widened_(x.rows > static_cast<std::int64_t>(kInPlaceRows)) {
     static thread_local AlignedBuffer<float> widened, sums;
     if (is_widened_) widened.grow(kBlockColumns * blocks_.padded);
-    sums.grow(x_.rows() * kRowSums);
+    sums.grow(x_.rows() * kBlockColumns * kLanes);
     widened_ = widened.data();
     sums_ = sums.data();
   }
@@ -258,7 +266,6 @@ class BlockedProduct {
   void run(Outputs part, const MatmulOutput& y) {
     for (std::int64_t n = part.begin; n < part.end; n += kBlockColumns) {
       const Outputs columns{n, std::min<std::int64_t>(n + kBlockColumns, part.end)};
-      std::fill_n(sums_, x_.rows() * kRowSums, 0.0f);
       if (is_widened_) {
         multiply_widened(columns);
       } else {
@@ -338,8 +345,7 @@ class BlockedProduct {
       // Activations are one stream; the next ones are prefetched column by column.
       prefetch(x + rows * (steps * kLanes + c * steps * kLanes / kBlockColumns),
                rows * kTileColumns * steps * kLanes / kBlockColumns * sizeof(float));
-      add_rows<kTileRows>(weights, x, steps, rows, steps, false,
-                          sums_ + row * kRowSums + c * kLanes);
+      add_rows<kTileRows>(weights, x, steps, rows, steps, {false, block.k == 0}, sums_of(row, c));
     }
   }
 
@@ -360,17 +366,26 @@ class BlockedProduct {
                             std::size_t first, std::size_t steps) {
     x_.for_each_tile([&](std::size_t row, std::size_t rows) {
       add_rows<kTileRows>(weights, x_.tile(row, rows, block.k, first), block.steps, rows, steps,
-                          row == 0, sums_ + row * kRowSums + c * kLanes);
+                          {row == 0, block.k == 0 && first == 0}, sums_of(row, c));
     });
   }
 
+  // Those of the tile of columns that begins at column c, from a row on.
+  float* sums_of(std::size_t row, std::size_t c) const {
+    return sums_ + (c / kTileColumns * x_.rows() + row) * kTileRowSums;
+  }
+
+  // Folds columns beyond the last too, and ignores the result.
   void store(Outputs columns, const MatmulOutput& y) const {
+    const auto count = static_cast<std::size_t>(columns.end - columns.begin);
     for (std::size_t row = 0; row < x_.rows(); ++row) {
-      const float* sums = sums_ + row * kRowSums;
       float out[kBlockColumns];
-      for (std::size_t c = 0; c < kBlockColumns; c += 4) {
+      for (std::size_t c = 0; c < count; c += 4) {
         Quad folded[4];
-        for (std::size_t i = 0; i < 4; ++i) folded[i] = fold(load_lanes(sums + (c + i) * kLanes));
+        for (std::size_t i = 0; i < 4; ++i) {
+          const std::size_t in_tile = i % kTileColumns;
+          folded[i] = fold(load_lanes(sums_of(row, c + i - in_tile) + in_tile * kLanes));
+        }
         hn::StoreU(sum_quads(folded[0], folded[1], folded[2], folded[3]), QuadTag(), out + c);
       }
       for (std::int64_t n = columns.begin; n < columns.end; ++n) {
@@ -384,5 +399,5 @@ class BlockedProduct {
   const bool is_widened_;
   // The thread's memory.
   float* widened_;
-  float* sums_;  // [rows, columns, 16 lanes]
+  float* sums_;  // [tiles of columns][rows][columns of the tile][16 lanes]
 };

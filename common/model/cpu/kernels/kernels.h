@@ -101,6 +101,14 @@ struct AttentionRow {
   std::int64_t end = 0;                // part; none if begin >= end
 };
 
+// Cells that are read next, of one head of a sequence.
+struct CellsAhead {
+  const void* keys = nullptr;  // of cell 0
+  const void* values = nullptr;
+  const std::int32_t* cells = nullptr;  // [count]
+  std::int64_t count = 0;               // none if <= 0
+};
+
 // Attention of rows over one head of one sequence's keys and values, for the query heads that share
 // it.
 struct AttentionTask {
@@ -116,6 +124,7 @@ struct AttentionTask {
   std::int64_t page_stride = 0;  // elements from page to page
   float scale = 1.0f;            // of query * key, 1 / sqrt(head_dim)
   float cap = 0.0f;              // scores become cap * tanh(score / cap); 0: they stay
+  CellsAhead next = {};          // of the task that follows, prefetched meanwhile
 };
 
 // Of one norm, [count] f32.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -59,8 +60,8 @@ std::vector<EngineInbox::Input> EngineInbox::take() {
   return std::exchange(inputs_, {});
 }
 
-// The way out of one stream: events go to its owner's function until it is closed, or has carried
-// StreamEnded.
+// The way out of one stream: events go to its owner's function in order, until it is closed or has
+// carried StreamEnded.
 //
 // Thread rule: any thread; the function is called by one at a time. close() waits for a call that
 // runs, so the function must not call it.
@@ -68,58 +69,85 @@ class VerifyEngine::StreamSink final {
  public:
   explicit StreamSink(EventSink function) : function_(std::move(function)) {}
 
-  void emit(VerifierEvent event) {
+  // Behind those that wait, for a flush().
+  void put(VerifierEvent event) {
     const MutexLock lock(mu_);
-    if (closed_) return;
-    closed_ = std::holds_alternative<StreamEnded>(event);
-    function_(std::move(event));
+    waiting_.push_back(std::move(event));
+  }
+  // Hands over what waits, unless another thread is at it: then that one does.
+  void flush() {
+    MutexLock lock(mu_);
+    if (calling_) return;
+    calling_ = true;
+    while (!closed_ && !waiting_.empty()) {
+      VerifierEvent event = std::move(waiting_.front());
+      waiting_.pop_front();
+      closed_ = std::holds_alternative<StreamEnded>(event);
+      lock.unlock();
+      function_(std::move(event));
+      lock.lock();
+    }
+    calling_ = false;
+    called_.notify_all();
+  }
+  void emit(VerifierEvent event) {
+    put(std::move(event));
+    flush();
   }
   // No event comes after this returns.
   void close() {
     const MutexLock lock(mu_);
     closed_ = true;
+    while (calling_) called_.wait(mu_);
   }
 
  private:
   Mutex mu_;
+  CondVar called_;
+  std::deque<VerifierEvent> waiting_ OUTRIDER_GUARDED_BY(mu_);
+  bool calling_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool closed_ OUTRIDER_GUARDED_BY(mu_) = false;
   const EventSink function_;
 };
 
-// A thread that works while the compute thread does, at one thing at a time.
+// A thread that works while the compute thread does: once more after each begin().
 class VerifyEngine::BesideThread final {
  public:
   explicit BesideThread(std::function<void()> work)
       : work_(std::move(work)), thread_([this] { run(); }) {}
   ~BesideThread() {
-    set(State::kStopping);
+    {
+      const MutexLock lock(mu_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
     thread_.join();
   }
 
-  void begin() { set(State::kWorking); }
+  void begin() {
+    {
+      const MutexLock lock(mu_);
+      ++begun_;
+    }
+    changed_.notify_all();
+  }
   void wait() {
     const MutexLock lock(mu_);
-    while (state_ == State::kWorking) changed_.wait(mu_);
+    while (done_ != begun_) changed_.wait(mu_);
   }
 
  private:
-  enum class State : std::uint8_t { kIdle, kWorking, kStopping };
-
-  void set(State state) {
-    const MutexLock lock(mu_);
-    state_ = state;
-    changed_.notify_all();
-  }
+  // What was begun is done before the end.
   void run() {
-    begin_compute_thread();
     MutexLock lock(mu_);
     while (true) {
-      while (state_ == State::kIdle) changed_.wait(mu_);
-      if (state_ == State::kStopping) return;
+      while (done_ == begun_ && !stopping_) changed_.wait(mu_);
+      if (done_ == begun_) return;
+      const std::uint64_t begun = begun_;
       lock.unlock();
       work_();
       lock.lock();
-      if (state_ == State::kWorking) state_ = State::kIdle;
+      done_ = begun;
       changed_.notify_all();
     }
   }
@@ -127,7 +155,9 @@ class VerifyEngine::BesideThread final {
   const std::function<void()> work_;
   Mutex mu_;
   CondVar changed_;
-  State state_ OUTRIDER_GUARDED_BY(mu_) = State::kIdle;
+  std::uint64_t begun_ OUTRIDER_GUARDED_BY(mu_) = 0;
+  std::uint64_t done_ OUTRIDER_GUARDED_BY(mu_) = 0;
+  bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 
@@ -144,7 +174,11 @@ struct VerifyEngine::Core {
         report_queue(options.report_queue),
         on_session_end(options.on_session_end),
         scheduler(model, options) {
-    if (options.drafts_in_passes) beside.emplace([this] { scheduler.draft_on(clock); });
+    if (!options.drafts_in_passes) return;
+    drafts.emplace([this, computes = false]() mutable {
+      if (!std::exchange(computes, true)) begin_compute_thread();
+      scheduler.draft_on(clock);
+    });
   }
 
   void push(EngineInbox::Input input) OUTRIDER_REQUIRES(mu);
@@ -155,7 +189,11 @@ struct VerifyEngine::Core {
   void run();
   bool await_work(std::vector<EngineInbox::Input>& taken);
   void apply(EngineInbox::Input& input);
-  void deliver();
+  void deliver(bool beside);
+  bool have_company() const { return scheduler.last_served().size() > 1; }
+  bool is_device_wanted() const;
+  void flush_sinks();
+  void forget(StreamId stream);
   void take_turn();
   void publish();
   void end_all(const Status& status);
@@ -164,8 +202,9 @@ struct VerifyEngine::Core {
   Clock& clock;
   const ReportQueue report_queue;
   const std::function<void(const SessionRecord&)> on_session_end;
+  std::atomic<StreamId> next_stream{1};
   Scheduler scheduler;
-  std::optional<BesideThread> beside;  // of the draft model's own cores
+  std::optional<BesideThread> drafts;  // of the draft model's own cores
   std::thread thread;
 
   Mutex mu;  // no sink is called with it held
@@ -173,11 +212,14 @@ struct VerifyEngine::Core {
   CondVar rested;
   EngineInbox inbox OUTRIDER_GUARDED_BY(mu);
   std::map<StreamId, Stream> streams OUTRIDER_GUARDED_BY(mu);
-  StreamId next_stream OUTRIDER_GUARDED_BY(mu) = 1;
   bool working OUTRIDER_GUARDED_BY(mu) = false;  // the compute thread holds inputs or runs a turn
   bool stopping OUTRIDER_GUARDED_BY(mu) = false;
   TimePoint working_since OUTRIDER_GUARDED_BY(mu){};
   SchedulerStats stats OUTRIDER_GUARDED_BY(mu);
+
+  Mutex sinks_mu;
+  std::vector<std::shared_ptr<StreamSink>> sinks_to_flush OUTRIDER_GUARDED_BY(sinks_mu);
+  BesideThread delivery{[this] { flush_sinks(); }};
 };
 
 VerifyEngine::VerifyEngine(Model& model, const SchedulerOptions& options, Clock& clock)
@@ -195,7 +237,14 @@ VerifyEngine::~VerifyEngine() {
 }
 
 StreamId VerifyEngine::connect(EventSink sink, StreamOwner owner) {
-  auto out = std::make_shared<StreamSink>(std::move(sink));
+  const StreamId stream = core_->next_stream.fetch_add(1);
+  // Erased only after the last event, so that a disconnect() meanwhile waits for the sink.
+  auto out = std::make_shared<StreamSink>(
+      [core = core_.get(), stream, sink = std::move(sink)](VerifierEvent event) {
+        const bool is_last = std::holds_alternative<StreamEnded>(event);
+        sink(std::move(event));
+        if (is_last) core->forget(stream);
+      });
   auto reports = std::make_shared<ExitReportChannel>(
       core_->report_queue, [out](const ExitReport& report) { out->emit(ServerMessage(report)); });
   auto abandoned = std::make_shared<std::atomic<bool>>(false);
@@ -205,7 +254,6 @@ StreamId VerifyEngine::connect(EventSink sink, StreamOwner owner) {
       .abandoned = abandoned};
   std::string session_id = random_id();  // who knows it may take over the session's KV
   const MutexLock lock(core_->mu);
-  const StreamId stream = core_->next_stream++;
   core_->streams[stream] = {std::move(out), std::move(reports), std::move(abandoned), owner.group};
   core_->push(
       {stream, EngineInbox::Connected{std::move(session_id), std::move(hooks), std::move(owner)}});
@@ -249,10 +297,14 @@ void VerifyEngine::drain() {
 
 bool VerifyEngine::wait_until_idle(Duration at_most) {
   const auto until = std::chrono::steady_clock::now() + at_most;
-  const MutexLock lock(core_->mu);
-  while (!core_->idle()) {
-    if (core_->rested.wait_until(core_->mu, until) == std::cv_status::timeout) return core_->idle();
+  {
+    const MutexLock lock(core_->mu);
+    while (!core_->idle()) {
+      const bool late = core_->rested.wait_until(core_->mu, until) == std::cv_status::timeout;
+      if (late && !core_->idle()) return false;
+    }
   }
+  core_->delivery.wait();
   return true;
 }
 
@@ -283,7 +335,7 @@ void VerifyEngine::Core::run() {
     taken.clear();
     scheduler.tick(clock.now());
     take_turn();
-    deliver();
+    deliver(have_company() && is_device_wanted());
     scheduler.learn();  // while they are on their way
     publish();
   }
@@ -293,11 +345,16 @@ void VerifyEngine::Core::run() {
 void VerifyEngine::Core::take_turn() {
   scheduler.draft(clock);
   if (!scheduler.start(clock.now())) return;
-  deliver();  // Started leaves before the device works
-  if (beside) beside->begin();
+  deliver(have_company());  // Started leaves before the device works
+  if (drafts) drafts->begin();
   scheduler.compute();
-  if (beside) beside->wait();
+  if (drafts) drafts->wait();
   scheduler.finish(clock.now());
+}
+
+bool VerifyEngine::Core::is_device_wanted() const {
+  const std::optional<TimePoint> at = scheduler.wake_at();
+  return at && *at <= clock.now();
 }
 
 // Blocks until there are inputs, a session's time has come, or the end: then false.
@@ -340,20 +397,42 @@ void VerifyEngine::Core::apply(EngineInbox::Input& input) {
   }
 }
 
-void VerifyEngine::Core::deliver() {
+// beside: by the other thread, because the device is wanted meanwhile. Handing over a lone
+// session's events takes no longer than waking it.
+void VerifyEngine::Core::deliver(bool beside) {
+  std::vector<std::shared_ptr<StreamSink>> sinks;
   for (StreamEvent& event : scheduler.take_events()) {
-    const bool last = std::holds_alternative<StreamEnded>(event.event);
     const std::optional<Stream> found = find(event.stream);
     if (!found) continue;
-    found->sink->emit(std::move(event.event));
-    if (last) {  // erased only now, so that a disconnect() meanwhile waits for the sink
-      const MutexLock lock(mu);
-      streams.erase(event.stream);
-    }
+    found->sink->put(std::move(event.event));
+    sinks.push_back(found->sink);
+  }
+  if (!sinks.empty()) {
+    const MutexLock lock(sinks_mu);
+    sinks_to_flush.insert(sinks_to_flush.end(), sinks.begin(), sinks.end());
+  }
+  if (beside) {
+    if (!sinks.empty()) delivery.begin();
+  } else {
+    flush_sinks();
   }
   for (const SessionRecord& record : scheduler.take_records()) {
     if (on_session_end) on_session_end(record);
   }
+}
+
+void VerifyEngine::Core::flush_sinks() {
+  std::vector<std::shared_ptr<StreamSink>> sinks;
+  {
+    const MutexLock lock(sinks_mu);
+    sinks.swap(sinks_to_flush);
+  }
+  for (const auto& sink : sinks) sink->flush();
+}
+
+void VerifyEngine::Core::forget(StreamId stream) {
+  const MutexLock lock(mu);
+  streams.erase(stream);
 }
 
 void VerifyEngine::Core::publish() {

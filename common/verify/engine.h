@@ -7,9 +7,11 @@
 //   engine.disconnect(stream);
 //
 // Thread rule: every method may be called from any thread and none waits for a pass. A stream's
-// sink gets one event at a time, on the engine's compute thread, or StreamEnded on that of
-// fail_all(); a sink must return soon and must not call disconnect() or the destructor; post() and
-// connect() are allowed. Do not call disconnect() with a lock held that the sink takes.
+// sink gets one event at a time, on a thread of the engine, or StreamEnded on that of fail_all(); a
+// sink must return soon and must not call disconnect() or the destructor; post() and connect() are
+// allowed. Do not call disconnect() with a lock held that the sink takes.
+// Where several sessions share a pass, a second thread hands events over, so that the next begins
+// at once.
 // Bounds: a stream's messages wait in an inbox; a peer that sends faster than they are taken loses
 // its stream (RESOURCE_EXHAUSTED). What a slow reader is owed is bounded by the caller, which
 // disconnects it.

@@ -222,8 +222,8 @@ struct SchedulerOptions {
   std::function<void(const std::string& tenant, std::size_t rows, TimePoint now)> on_rows = {};
   std::function<TimePoint(const std::string& tenant)> tenant_ready_at = {};
   Duration retry_after = std::chrono::seconds(2);  // told to who is refused for want of room
-  // Called with each session that is over, after its last message, on the engine's compute thread;
-  // must return soon. Empty: no.
+  // Called with each session that is over, its last message on its way, on the engine's compute
+  // thread; must return soon. Empty: no.
   std::function<void(const SessionRecord&)> on_session_end = {};
   // Called with the time between two verdicts of a session, as on_session_end.
   std::function<void(Duration)> on_verdict_gap = {};

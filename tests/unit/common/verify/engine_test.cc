@@ -373,6 +373,33 @@ TEST_F(EngineTest, DisconnectWaitsForTheEventInDelivery) {
   leaving.join();
 }
 
+// The second stream comes during the first's first pass, so the second pass is theirs together.
+TEST_F(EngineTest, PassesGoOnWhileASinkTakesItsTime) {
+  GatedModel gated(model_);
+  VerifyEngine engine(gated, options_, clock_);
+  Listener slow, other;
+  std::atomic<bool> held = true;
+  int verdicts = 0;
+  const StreamId stream = engine.connect([&, sink = slow.sink()](const VerifierEvent& event) {
+    const auto* message = std::get_if<ServerMessage>(&event);
+    const bool is_verdict = message != nullptr && std::holds_alternative<Verdict>(*message);
+    if (is_verdict && ++verdicts == 2) held.wait(true);
+    sink(event);
+  });
+  const Open open = open_message({1, 2, 3}, 30, PassPolicy::kEager);
+  engine.post(stream, {.body = open});
+  gated.wait_until_inside();
+  engine.post(engine.connect(other.sink()), {.body = open});
+  gated.open();
+  while (engine.stats().passes < 10) std::this_thread::yield();
+  held = false;
+  held.notify_all();
+  for (Listener* listener : {&slow, &other}) {
+    EXPECT_TRUE(listener->wait_for_end().ok());
+    EXPECT_EQ(listener->answer(), expected(model_, open));
+  }
+}
+
 TEST_F(EngineTest, APeerThatFloodsWhileTheDeviceWorksLosesItsStream) {
   GatedModel gated(model_);
   VerifyEngine engine(gated, options_, clock_);

@@ -97,6 +97,10 @@ double DeviceShares::weight(std::string_view group) const {
   return std::pow(std::min(1.0, kFreeShares / times_equal), kSteepness);
 }
 
+double DeviceShares::free_part() const {
+  return std::min(1.0, kFreeShares / static_cast<double>(std::max<std::size_t>(rows_.size(), 1)));
+}
+
 std::size_t longest_round(std::span<const TurnSeeker> streams) {
   std::map<std::string_view, std::size_t> sizes;
   std::size_t largest = 0;

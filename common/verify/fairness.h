@@ -84,6 +84,8 @@ class DeviceShares final {
 
   // In (0, 1].
   double weight(std::string_view group) const;
+  // The part of the device that each may have for that: in (0, 1].
+  double free_part() const;
 
  private:
   std::map<std::string, double, std::less<>> rows_;  // lately; groups without any are left out

@@ -47,14 +47,25 @@ std::vector<TurnSeeker> Seating::turn_seekers(const VerifyStreams& streams, Time
   return seekers;
 }
 
-// Prompt tokens that the next pass may read in all: a prompt keeps nobody waiting who awaits a
-// verdict.
-std::size_t Seating::shared_prefill(const VerifyStreams& streams,
-                                    std::span<const TurnSeeker> seekers) const {
-  const bool awaited = std::ranges::any_of(seekers, [&](const TurnSeeker& seeker) {
+// How many await a verdict of the next pass: a prompt keeps them waiting only for so long.
+std::size_t Seating::awaiting(const VerifyStreams& streams, std::span<const TurnSeeker> seekers) {
+  return static_cast<std::size_t>(std::ranges::count_if(seekers, [&](const TurnSeeker& seeker) {
     return seeker.wants && !streams.at(seeker.stream).session()->is_prefilling();
-  });
-  return awaited ? std::max(options_.prefill_budget, 1u) : PassBounds::kAny;
+  }));
+}
+
+// Prompt tokens of a pass that a group may read in the name of this stream, beside so many rows of
+// others. One that has had its share of the device makes the pass longer by no more than that.
+std::size_t Seating::prompt_tokens(const VerifyStream& stream, std::size_t budget,
+                                   std::size_t rows) const {
+  const double part = std::min(1.0, weight_of(stream.session()->opened().service_tier));
+  budget = std::max<std::size_t>(static_cast<std::size_t>(part * static_cast<double>(budget)), 1);
+  if (shares_.weight(stream.group()) >= 1) return budget;
+  const PassCurve& curve = passes(true).curve;
+  const double longest = curve.seconds(rows) / (1 - shares_.free_part());
+  std::size_t tokens = 1;
+  while (tokens < budget && curve.seconds(rows + tokens + 1) <= longest) ++tokens;
+  return tokens;
 }
 
 // All that may ride, in the order of turns, with what each would have.
@@ -64,8 +75,8 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
   std::vector<Candidate> candidates;
   const std::vector<TurnSeeker> seekers = turn_seekers(streams, now);
   TurnOrder order(seekers);
-  std::size_t prefill_left = shared_prefill(streams, seekers);
-  const bool awaited = prefill_left != PassBounds::kAny;
+  const std::size_t awaited = awaiting(streams, seekers);
+  std::size_t prefill_left = awaited > 0 ? std::max(options_.prefill_budget, 1u) : PassBounds::kAny;
   std::map<std::string_view, std::size_t> prompt_rows;  // by group
   std::size_t rows_left = options_.max_batched_rows;
   while (const std::optional<StreamId> turn = order.next()) {
@@ -77,11 +88,16 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
     if (session.is_prefilling()) {
       // The first has the pass, however many rows its prompt takes.
       next.bounds.tokens = candidates.empty() ? prefill_left : std::min(prefill_left, rows_left);
-      if (awaited) {
-        // Of the budget a group has what its weight allows.
-        const double budget = std::min(1.0, next.offer.weight) * options_.prefill_budget;
-        const std::size_t most = std::max<std::size_t>(1, static_cast<std::size_t>(budget));
+      const auto is_of_others = [&](const TurnSeeker& seeker) {
+        return seeker.wants && seeker.group != stream.group();
+      };
+      const bool is_greedy = shares_.weight(stream.group()) < 1;
+      if (awaited > 0 || (is_greedy && std::ranges::any_of(seekers, is_of_others))) {
         const std::size_t had = prompt_rows[stream.group()];
+        const std::size_t others = options_.max_batched_rows - rows_left - had;
+        const std::size_t budget =
+            awaited > 0 ? options_.prefill_budget : options_.max_batched_rows;
+        const std::size_t most = prompt_tokens(stream, budget, std::max(awaited, others));
         next.bounds.tokens = std::min(next.bounds.tokens, most - std::min(most, had));
       }
       const auto reads_the_same = [&](const Candidate& other) {

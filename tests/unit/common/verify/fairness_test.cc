@@ -50,6 +50,7 @@ TEST(DeviceSharesTest, WhoHasMuchMoreThanAnEqualShareCountsLess) {
   EXPECT_NEAR(shares.weight("greedy"), std::pow(1.5 / 4, 4), 1e-9);
   EXPECT_EQ(shares.weight("a"), 1);
   EXPECT_EQ(shares.weight("new"), 1);
+  EXPECT_DOUBLE_EQ(shares.free_part(), 1.5 / 5);
 }
 
 TEST(DeviceSharesTest, ALittleMoreThanEqualIsFreeAndOneAloneHasAll) {
@@ -60,6 +61,7 @@ TEST(DeviceSharesTest, ALittleMoreThanEqualIsFreeAndOneAloneHasAll) {
   DeviceShares alone;
   alone.charge("a", 100);
   EXPECT_EQ(alone.weight("a"), 1);
+  EXPECT_EQ(alone.free_part(), 1);
 }
 
 TEST(DeviceSharesTest, WhatWasHadIsForgottenAndAPromptIsNoGreed) {

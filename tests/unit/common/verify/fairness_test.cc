@@ -287,6 +287,43 @@ TEST_F(FairTurnsTest, ATenantBeyondItsRowsWaitsAndTheOthersGoOn) {
   EXPECT_EQ(answer(1), expected(asked));
 }
 
+TEST_F(FairTurnsTest, ATenantThatOpensAndDropsTenThousandSessionsTakesNothingFromAnother) {
+  const Open asked = open_message({1}, 100);
+  open(1, asked, bob_);
+  for (StreamId stream = 2; stream < 10'002; ++stream) {
+    open(stream, open_message({2, 3}), alice_);
+    if (stream % 250 == 0) turns(2);
+    scheduler().disconnect(stream, now());
+  }
+  EXPECT_EQ(scheduler().stats().streams_open, 1u);
+  EXPECT_LE(scheduler().stats().texts_kept, options_.kv.kept);
+  EXPECT_FALSE(heard<Verdict>(1).empty()) << "it came on meanwhile";
+  while (turn() != 0) {
+  }
+  EXPECT_EQ(answer(1), expected(asked));
+}
+
+TEST_F(FairTurnsTest, WhereAllClientsStallAtOnceTheirPlacesAreSoonFree) {
+  options_.max_queued_requests = 1;
+  options_.queue_timeout = 2 * options_.idle_timeout;
+  for (StreamId stream = 1; stream <= 8; ++stream) {
+    Open open = open_message({1});
+    open.policy.pass_policy = PassPolicy::kOnRequest;
+    this->open(stream, std::move(open), alice_);
+  }
+  turns(8);
+  EXPECT_EQ(turn(), 0u) << "the device rests";
+  const Open asked = open_message({1, 2});
+  open(9, asked, bob_);
+  EXPECT_EQ(turn(), 0u) << "all places are taken";
+  clock_.advance(options_.idle_timeout);
+  scheduler().tick(now());
+  for (StreamId stream = 1; stream <= 8; ++stream) EXPECT_TRUE(ended(stream)) << stream;
+  while (turn() != 0) {
+  }
+  EXPECT_EQ(answer(9), expected(asked));
+}
+
 // --- streams that open nothing ------------------------------------------------------------------
 
 class UnopenedTest : public SchedulerTest {

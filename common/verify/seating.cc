@@ -54,17 +54,26 @@ std::size_t Seating::awaiting(const VerifyStreams& streams, std::span<const Turn
   }));
 }
 
-// Prompt tokens of a pass that a group may read in the name of this stream, beside so many rows of
-// others. One that has had its share of the device makes the pass longer by no more than that.
-std::size_t Seating::prompt_tokens(const VerifyStream& stream, std::size_t budget,
-                                   std::size_t rows) const {
+// Prompt tokens of a pass that the stream's group may read, where so many others await a verdict
+// and have so many rows. A group that has had its share of the device makes the pass longer by no
+// more than that, if only for others' prompts.
+std::size_t Seating::prompt_tokens(const VerifyStream& stream, std::span<const TurnSeeker> seekers,
+                                   std::size_t awaited, std::size_t rows) const {
+  const bool is_greedy = shares_.weight(stream.group()) < 1;
+  const auto is_of_others = [&](const TurnSeeker& seeker) {
+    return seeker.wants && seeker.group != stream.group();
+  };
+  if (awaited == 0 && !(is_greedy && std::ranges::any_of(seekers, is_of_others))) {
+    return PassBounds::kAny;
+  }
   const double part = std::min(1.0, weight_of(stream.session()->opened().service_tier));
-  budget = std::max<std::size_t>(static_cast<std::size_t>(part * static_cast<double>(budget)), 1);
-  if (shares_.weight(stream.group()) >= 1) return budget;
+  const double budget = awaited > 0 ? options_.prefill_budget : options_.max_batched_rows;
+  const auto most = std::max<std::size_t>(static_cast<std::size_t>(part * budget), 1);
+  if (!is_greedy) return most;
   const PassCurve& curve = passes(true).curve;
   const double longest = curve.seconds(rows) / (1 - shares_.free_part());
   std::size_t tokens = 1;
-  while (tokens < budget && curve.seconds(rows + tokens + 1) <= longest) ++tokens;
+  while (tokens < most && curve.seconds(rows + tokens + 1) <= longest) ++tokens;
   return tokens;
 }
 
@@ -88,18 +97,10 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
     if (session.is_prefilling()) {
       // The first has the pass, however many rows its prompt takes.
       next.bounds.tokens = candidates.empty() ? prefill_left : std::min(prefill_left, rows_left);
-      const auto is_of_others = [&](const TurnSeeker& seeker) {
-        return seeker.wants && seeker.group != stream.group();
-      };
-      const bool is_greedy = shares_.weight(stream.group()) < 1;
-      if (awaited > 0 || (is_greedy && std::ranges::any_of(seekers, is_of_others))) {
-        const std::size_t had = prompt_rows[stream.group()];
-        const std::size_t others = options_.max_batched_rows - rows_left - had;
-        const std::size_t budget =
-            awaited > 0 ? options_.prefill_budget : options_.max_batched_rows;
-        const std::size_t most = prompt_tokens(stream, budget, std::max(awaited, others));
-        next.bounds.tokens = std::min(next.bounds.tokens, most - std::min(most, had));
-      }
+      const std::size_t had = prompt_rows[stream.group()];
+      const std::size_t others = std::max(awaited, options_.max_batched_rows - rows_left - had);
+      const std::size_t most = prompt_tokens(stream, seekers, awaited, others);
+      next.bounds.tokens = std::min(next.bounds.tokens, most - std::min(most, had));
       const auto reads_the_same = [&](const Candidate& other) {
         return stream.will_be_read_by(streams.at(other.stream));
       };

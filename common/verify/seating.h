@@ -92,7 +92,8 @@ class Seating final {
                                     const std::set<StreamId>& without_memory, TimePoint now) const;
   std::vector<TurnSeeker> turn_seekers(const VerifyStreams& streams, TimePoint now) const;
   static std::size_t awaiting(const VerifyStreams& streams, std::span<const TurnSeeker> seekers);
-  std::size_t prompt_tokens(const VerifyStream& stream, std::size_t budget, std::size_t rows) const;
+  std::size_t prompt_tokens(const VerifyStream& stream, std::span<const TurnSeeker> seekers,
+                            std::size_t awaited, std::size_t rows) const;
   double weight(const VerifyStream& stream) const;
   static bool reads_prompt(std::span<const Candidate> candidates);
   RowBounds row_bounds(const VerifyStreams& streams, std::span<const Candidate> candidates,

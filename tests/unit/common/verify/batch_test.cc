@@ -187,6 +187,31 @@ TEST_F(BatchTest, PromptsAreReadInWholeChunksWhileNobodyAwaitsAVerdict) {
   EXPECT_EQ(heard<Progress>(2)[0].done, 4);
 }
 
+// A row takes a millisecond. Of four tenants, each may have three eighths of the device: beside the
+// others' three rows that is 1.8 of 4.8 a pass.
+TEST_F(BatchTest, APromptTakesNoMoreOfTheDeviceThanItsTenantsShare) {
+  options_.prefill_budget = 3;
+  begin();
+  const auto rows_of_next = [&] {
+    EXPECT_TRUE(scheduler().start(now()));
+    scheduler().compute();
+    clock_.advance(from_ms(1) * static_cast<std::int64_t>(device_.passes.back().rows));
+    scheduler().finish(now());
+    return device_.passes.back().rows;
+  };
+  for (const StreamId modest : {1, 2, 3}) {
+    const std::string tenant = "modest " + std::to_string(modest);
+    open(modest, open_message({1}, 100), {.tenant = tenant, .group = tenant});
+  }
+  EXPECT_EQ(rows_of_next(), 3u);
+  open(4, open_message(std::vector<TokenId>(60, 2), 5), {.tenant = "greedy", .group = "greedy"});
+  EXPECT_EQ(rows_of_next(), 6u) << "the whole budget at first";
+  std::size_t rows = 9;
+  for (int pass = 2; pass < 25; ++pass) rows += rows_of_next();
+  EXPECT_EQ(scheduler().session(4)->is_prefilling(), true);
+  EXPECT_NEAR(static_cast<double>(rows), 25 * 4.8, 3);
+}
+
 // --- one leaves ---------------------------------------------------------------------------------
 
 TEST_F(BatchTest, ARowThatNamesNoTokenEndsItsSessionAndNoOther) {

@@ -171,8 +171,9 @@ std::string check_batched_rows(const std::string& value) {
 void add_bound_flags(CLI::App& app, ServerFlags& flags) {
   SchedulerOptions& scheduler = flags.server.scheduler;
   RpcServerOptions& rpc = flags.server.rpc;
-  app.add_option("--max-concurrent-sessions", scheduler.max_concurrent_sessions,
-                 "Sessions at once; the next waits in the queue")
+  app.add_option(
+         "--max-concurrent-sessions", scheduler.max_concurrent_sessions,
+         "Sessions at once; the next waits in the queue, unless it is more urgent (service_tier)")
       ->check(CLI::Range(1, 1024))
       ->group(kBoundsGroup);
   app.add_option("--max-queued-requests", scheduler.max_queued_requests,

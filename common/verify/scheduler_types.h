@@ -93,7 +93,7 @@ struct RiderTimes {
 // Totals since the start, and what is there now.
 struct SchedulerStats {
   std::uint64_t streams_open = 0;   // now
-  std::uint64_t sessions_open = 0;  // now; at most max_concurrent_sessions
+  std::uint64_t sessions_open = 0;  // now; at most max_concurrent_sessions of each service tier
   std::uint64_t texts_kept = 0;     // now; at most KvPoolOptions::kept
   std::int64_t kv_bytes = 0;        // now, of sessions and of what is kept, a draft model's too
   std::uint64_t lookup_tokens = 0;  // now, of texts that sessions left (tenant_texts.h)
@@ -194,7 +194,8 @@ struct SchedulerOptions {
   std::string template_hash = {};             // hex, of its chat template; empty: it has none
   std::string server_version = {};            // shown to every edge
   std::function<Duration()> wall_clock = {};  // since 1970, shown to every edge; empty: not
-  std::uint32_t max_concurrent_sessions = 8;  // the next Open waits in the queue
+  // Of equal or greater urgency (service_tier); the next Open waits in the queue.
+  std::uint32_t max_concurrent_sessions = 8;
   std::uint32_t max_queued_requests = 0;      // Opens that wait for a place; the next is refused
   Duration queue_timeout = std::chrono::seconds(30);  // after which one that waits is refused
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn

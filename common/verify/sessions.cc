@@ -191,6 +191,15 @@ std::vector<PlaceSeeker> Sessions::place_seekers() const {
   return seekers;
 }
 
+// Places of less urgent sessions keep nobody out: those yield between their verdicts.
+bool Sessions::has_place_for(const VerifyStream& waiting) const {
+  if (sessions_open_ < options_.max_concurrent_sessions) return true;
+  const auto counts = [&](const auto& entry) {
+    return entry.second.session() != nullptr && entry.second.rank() <= waiting.rank();
+  };
+  return std::ranges::count_if(streams_, counts) < options_.max_concurrent_sessions;
+}
+
 // Opens sessions as far as there is room; refuses those beyond what may wait.
 void Sessions::admit_waiting(TimePoint now) {
   room_may_be_free_ = false;
@@ -204,7 +213,7 @@ void Sessions::admit_waiting(TimePoint now) {
       close(next, unavailable("this verifier is shutting down; open the session elsewhere"), now);
       continue;
     }
-    if (sessions_open_ >= options_.max_concurrent_sessions) break;
+    if (!has_place_for(next->second)) break;
     const Status opened = open_session(next, now);
     if (next->second.waits() && opened.code() == StatusCode::kResourceExhausted) {
       full = opened;

@@ -1,9 +1,9 @@
 // The streams of one verifier and their sessions: gathers Opens, admits within bounds, ends what is
 // over, and who rides in the next pass. Runs nothing.
 //
-// At most max_concurrent_sessions and kv.max_bytes; the next Opens wait in a queue, and beyond it
-// they are told to come back. A stream that replaces a session takes its place, whether that still
-// lives (a link that died unnoticed) or not.
+// At most max_concurrent_sessions (of equal or greater urgency) and kv.max_bytes; the next Opens
+// wait in a queue, and beyond it they are told to come back. A stream that replaces a session takes
+// its place, whether that still lives (a link that died unnoticed) or not.
 //
 // Thread rule: owned by the scheduler's thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -88,6 +88,7 @@ class Sessions final {
   Status receive_unopened(Streams::iterator at, const EdgeMessage& message, TimePoint now);
   Status begin_opening(Streams::iterator at, const EdgeMessage& message, TimePoint now);
   Status wait_for_place(Streams::iterator at, TimePoint now);
+  bool has_place_for(const VerifyStream& waiting) const;
   void admit_waiting(TimePoint now);
   Status open_session(Streams::iterator at, TimePoint now);
   std::vector<PlaceSeeker> place_seekers() const;

@@ -324,6 +324,29 @@ TEST_F(FairTurnsTest, WhereAllClientsStallAtOnceTheirPlacesAreSoonFree) {
   EXPECT_EQ(answer(9), expected(asked));
 }
 
+TEST_F(FairTurnsTest, PlacesOfLessUrgentSessionsKeepNobodyOut) {
+  options_.max_concurrent_sessions = 2;
+  options_.max_queued_requests = 8;
+  const auto open_as = [&](StreamId stream, ServiceTier tier) {
+    Open open = open_message({1}, 20);
+    open.service_tier = tier;
+    this->open(stream, std::move(open), alice_);
+  };
+  for (const StreamId stream : {1, 2, 3}) open_as(stream, ServiceTier::kDefault);
+  turn();
+  open_as(4, ServiceTier::kPriority);
+  open_as(5, ServiceTier::kFlex);
+  EXPECT_EQ(turn(), 4u) << "at once";
+  EXPECT_EQ(scheduler().session(3), nullptr) << "its like have all places";
+  EXPECT_EQ(scheduler().session(5), nullptr);
+  for (const StreamId stream : {6, 7}) open_as(stream, ServiceTier::kPriority);
+  turn();
+  EXPECT_EQ(scheduler().stats().sessions_open, 4u) << "two of each tier at the most";
+  while (turn() != 0) {
+  }
+  EXPECT_EQ(scheduler().stats().finished_length, 7u);
+}
+
 // --- streams that open nothing ------------------------------------------------------------------
 
 class UnopenedTest : public SchedulerTest {

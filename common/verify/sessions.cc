@@ -100,6 +100,7 @@ std::optional<StreamId> Sessions::gathered_too_much(const std::string& group) co
 
 // A stream of this group has gathered more of its Open; it may be the one that goes, and its name
 // with it.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as its owner may go
 void Sessions::bound_gathered(std::string group, TimePoint now) {
   while (const std::optional<StreamId> most = gathered_too_much(group)) {
     close(streams_.find(*most), overloaded(*most, "too much waits to open a session"), now);

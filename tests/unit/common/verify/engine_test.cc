@@ -123,7 +123,7 @@ class HeldModel final : public Model, private LayerTap {
     tap_ = out.tap;
     exits_shown_ = 0;
     if (tap_ != nullptr) out.tap = this;
-    const Status status = model_.forward(rows, out);
+    Status status = model_.forward(rows, out);
     held_.wait(kAtEnd);
     return status;
   }

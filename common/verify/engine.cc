@@ -88,7 +88,7 @@ class VerifyEngine::StreamSink final {
       lock.lock();
     }
     calling_ = false;
-    called_.notify_all();
+    if (closed_) called_.notify_all();
   }
   void emit(VerifierEvent event) {
     put(std::move(event));
@@ -404,17 +404,19 @@ void VerifyEngine::Core::deliver(bool beside) {
   for (StreamEvent& event : scheduler.take_events()) {
     const std::optional<Stream> found = find(event.stream);
     if (!found) continue;
+    if (!beside) {
+      found->sink->emit(std::move(event.event));
+      continue;
+    }
     found->sink->put(std::move(event.event));
     sinks.push_back(found->sink);
   }
   if (!sinks.empty()) {
-    const MutexLock lock(sinks_mu);
-    sinks_to_flush.insert(sinks_to_flush.end(), sinks.begin(), sinks.end());
-  }
-  if (beside) {
-    if (!sinks.empty()) delivery.begin();
-  } else {
-    flush_sinks();
+    {
+      const MutexLock lock(sinks_mu);
+      sinks_to_flush.insert(sinks_to_flush.end(), sinks.begin(), sinks.end());
+    }
+    delivery.begin();
   }
   for (const SessionRecord& record : scheduler.take_records()) {
     if (on_session_end) on_session_end(record);

@@ -397,8 +397,8 @@ void VerifyEngine::Core::apply(EngineInbox::Input& input) {
   }
 }
 
-// beside: by the other thread, because the device is wanted meanwhile. Handing over a lone
-// session's events takes no longer than waking it.
+// beside: the delivery thread hands them over, because the device is wanted meanwhile. A lone
+// session's events leave here: that takes no longer than waking the thread.
 void VerifyEngine::Core::deliver(bool beside) {
   std::vector<std::shared_ptr<StreamSink>> sinks;
   for (StreamEvent& event : scheduler.take_events()) {

@@ -11,6 +11,7 @@ one to that request, which came alone.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
+import http.client
 import random
 import statistics
 import sys
@@ -42,7 +43,10 @@ class Asking:
         while not self.over.is_set():
             number = random_.randrange(len(self.requests))
             kind = random_.choices(KINDS, (8, 4, 1))[0]
-            text = self.clients.ask(self.requests[number], kind)
+            try:
+                text = self.clients.ask(self.requests[number], kind)
+            except (OSError, RuntimeError, http.client.HTTPException) as error:
+                text, kind = repr(error), f'{kind}, no answer'
             with self.lock:
                 self.answers += 1
                 if kind != 'leaves' and text != self.expected[number]:
@@ -68,6 +72,9 @@ def main():
         samples, end = [], time.monotonic() + 60 * options.minutes
         while time.monotonic() < end:
             time.sleep(SECONDS_PER_SAMPLE)
+            if server.process.poll() is not None:
+                outcome.fail(f'the server ended with exit code {server.process.returncode}')
+                break
             samples.append(resident_mib(server.process, 'VmRSS'))
         asking.stop()
     tenth = len(samples) // 10

@@ -184,7 +184,7 @@ constexpr std::size_t place_of(std::size_t i) {
          i % kTileColumns * kLanes;
 }
 
-// What is particular about a tile.
+// One use of a tile.
 struct TileTurn {
   bool reads_memory;  // its weights come from there
   bool begins_sums;   // which are otherwise added to

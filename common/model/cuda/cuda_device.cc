@@ -61,7 +61,7 @@ class CudaDevice final : public DeviceApi {
                               "). Remedy: a smaller model, --dtype int8 or int4, or fewer pages");
   }
   std::int64_t free_bytes(int device) const override {
-    use(device);
+    make_current(numbers_[static_cast<std::size_t>(device)]);
     std::size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     return static_cast<std::int64_t>(free);
@@ -70,6 +70,7 @@ class CudaDevice final : public DeviceApi {
     keep(kind == MemoryKind::kDevice ? cudaFree(memory) : cudaFreeHost(memory));
   }
 
+  void use(int device) override { make_current(numbers_[static_cast<std::size_t>(device)]); }
   Stream new_stream(int device) override {
     use(device);
     cudaStream_t stream = nullptr;
@@ -100,7 +101,6 @@ class CudaDevice final : public DeviceApi {
                            static_cast<std::size_t>(count), cudaMemcpyDefault, stream_of(stream)));
   }
   void fill_zero(std::byte* to, std::int64_t bytes, Stream stream) override {
-    make_current(stream);
     keep(cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream_of(stream)));
   }
 
@@ -149,19 +149,19 @@ class CudaDevice final : public DeviceApi {
   }
 
  private:
-  // What follows is of this device.
-  void use(int device) const { cudaSetDevice(numbers_[static_cast<std::size_t>(device)]); }
-  // What follows is of the stream's device.
-  void make_current(Stream stream) {
-    int device = 0;
-    keep(cudaStreamGetDevice(stream_of(stream), &device));
-    cudaSetDevice(device);
+  // What this thread does next is of this device. CUDA is not called again for the same one: while
+  // a graph is recorded most calls end the recording.
+  static void make_current(int number) {
+    static thread_local int current = -1;
+    if (current == number) return;
+    cudaSetDevice(number);
+    current = number;
   }
   // Without it copies between devices go through the host.
   static void enable_copies(int from, int to) {
     int can = 0;
     if (from == to || cudaDeviceCanAccessPeer(&can, from, to) != cudaSuccess || can == 0) return;
-    cudaSetDevice(from);
+    make_current(from);
     cudaDeviceEnablePeerAccess(to, 0);
     cudaGetLastError();  // it may be enabled already
   }

@@ -426,9 +426,6 @@ template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const Grid& grid, Stream stream,
             const Parameters&... arguments) {
 #ifdef __CUDACC__
-  int device = 0;
-  cudaStreamGetDevice(static_cast<cudaStream_t>(stream), &device);
-  cudaSetDevice(device);
   if (grid.shared_bytes > 48 << 10) {
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(grid.shared_bytes));

@@ -75,6 +75,8 @@ class DeviceApi {
   // No work uses it any more.
   virtual void free(MemoryKind kind, std::byte* memory) = 0;
 
+  // Kernels that this thread puts into streams from now on, and fill_zero(), are the device's.
+  virtual void use(int device) = 0;
   virtual Stream new_stream(int device = 0) = 0;
   virtual Event new_event(int device = 0) = 0;
 

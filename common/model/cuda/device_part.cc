@@ -114,6 +114,7 @@ Status DevicePart::allocate(Position max_positions) {
     *to = at;
     at += aligned(count);
   }
+  api_.use(device_);
   // Zeros behind their rows stay: kernels write what is before them.
   for (const auto& [values, stride] :
        {std::pair{attended_.values, attended_.stride}, std::pair{gate_.values, gate_.stride},
@@ -142,6 +143,7 @@ void DevicePart::normalize(const PassShape& shape, const float* weight, bool val
 
 void DevicePart::attention(const PassShape& shape, std::size_t index) {
   if (heads_.heads == 0) return;
+  api_.use(device_);
   const DeviceLayer& from = layer(index);
   const Forms forms({&from.q, &from.k, &from.v});
   normalize(shape, from.attention_norm, forms.values, forms.quantized);
@@ -200,6 +202,7 @@ void DevicePart::place_and_attend(const PassShape& shape, std::size_t index) {
 }
 
 void DevicePart::output(const PassShape& shape, std::size_t index) {
+  api_.use(device_);
   const Product sums[] = {
       product(layer(index).o, hidden(), split_.hidden(device_).begin, hidden_stride_, true)};
   multiply_all(sums, attended_, shape.rows);
@@ -208,6 +211,7 @@ void DevicePart::output(const PassShape& shape, std::size_t index) {
 void DevicePart::gate(const PassShape& shape, std::size_t index) {
   const Share share = split_.inner(device_);
   if (share.count() == 0) return;
+  api_.use(device_);
   const DeviceLayer& from = layer(index);
   const Forms forms({&from.gate, &from.up});
   normalize(shape, from.mlp_norm, forms.values, forms.quantized);
@@ -226,6 +230,7 @@ void DevicePart::gate(const PassShape& shape, std::size_t index) {
 }
 
 void DevicePart::down(const PassShape& shape, std::size_t index) {
+  api_.use(device_);
   const Product sums[] = {
       product(layer(index).down, hidden(), split_.hidden(device_).begin, hidden_stride_, true)};
   multiply_all(sums, gate_, shape.rows);
@@ -233,6 +238,7 @@ void DevicePart::down(const PassShape& shape, std::size_t index) {
 
 void DevicePart::head(const PassShape& shape) {
   if (logits_share().count() == 0) return;
+  api_.use(device_);
   const Forms forms({&weights_.head});
   norm_and_quantize({.values = hidden(),
                      .rows = shape.wanted,

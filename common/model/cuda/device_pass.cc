@@ -146,6 +146,7 @@ Result<Graph> DevicePass::find_graph(const GraphKey& key) {
 }
 
 Result<Graph> DevicePass::record(const GraphKey& key) {
+  api_.use(0);  // before the graph: see CudaDevice::make_current()
   api_.begin_graph(main());
   if (parts_.size() > 1) api_.record(parts_.front().ready(), main());
   for (const DevicePart& part : std::span(parts_).subspan(1)) {
@@ -181,6 +182,7 @@ Status DevicePass::add_shown(std::int32_t layer) {
 // A copy on the device, since the layer changes the residual stream; the way to the host is beside
 // it. A kernel makes the copy, so that the next one may begin beside it.
 void DevicePass::record_shown(const GraphKey& key, std::int32_t layer) {
+  api_.use(0);
   const Shown& shown = shown_.at(layer);
   const std::int64_t wanted = key.shape.wanted;
   const DeviceInput in = input_.on_device(0, key.shape);
@@ -232,6 +234,7 @@ void DevicePass::record_results(const PassShape& shape) {
               share.count() * 4, shape.wanted, main());
   }
   if (shape.chooses) {
+    api_.use(0);
     const std::int64_t bytes = shape.wanted * static_cast<std::int64_t>(sizeof(FoundChoice));
     api_.fill_zero(found_.data(), bytes, main());
     choose_tokens({.logits = first.logits(),

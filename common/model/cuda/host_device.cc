@@ -106,6 +106,7 @@ class HostDevice final : public DeviceApi {
   }
   void free(MemoryKind kind, std::byte* memory) override;
 
+  void use(int device) override { current_ = device; }
   Stream new_stream(int device) override {
     streams_.push_back(std::make_unique<HostStream>(*this, device));
     return static_cast<fibers::WorkQueue*>(streams_.back().get());
@@ -132,6 +133,7 @@ class HostDevice final : public DeviceApi {
     });
   }
   void fill_zero(std::byte* to, std::int64_t bytes, Stream stream) override {
+    check_current(stream_of(stream));
     add(stream_of(stream), [=] { std::memset(to, 0, static_cast<std::size_t>(bytes)); });
   }
 
@@ -156,6 +158,7 @@ class HostDevice final : public DeviceApi {
   }
 
   void put_kernel(HostStream& stream, std::function<void()> kernel) {
+    check_current(stream);
     ++(graph_ != nullptr ? counts_.graph_kernels : counts_.launches);
     add(stream, std::move(kernel), stream.device);
   }
@@ -172,6 +175,10 @@ class HostDevice final : public DeviceApi {
   // One device's memory, or that of all, can be touched from now on.
   void open(int device);
   std::byte* take(Arena& from, std::int64_t bytes);
+  void check_current(const HostStream& stream) const {
+    if (stream.device == current_) return;
+    throw std::logic_error("a kernel goes to a device that is not in use");
+  }
   static void check_device(Event event, Stream stream) {
     if (event_of(event).device == stream_of(stream).device) return;
     throw std::logic_error("an event of one device stands for work of another");
@@ -199,6 +206,7 @@ class HostDevice final : public DeviceApi {
   std::unique_ptr<HostGraph> graph_;  // while one is recorded
   std::vector<Work> before_graph_;    // the streams' last work before it
   std::uint64_t random_;
+  int current_ = 0;
 };
 
 void HostStream::put(std::function<void()> kernel) {

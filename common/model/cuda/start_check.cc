@@ -68,6 +68,7 @@ Status check_device(DeviceApi& api, int device, StartCheck& check) {
   OUTRIDER_ASSIGN_OR_RETURN(DeviceMemory room,
                             DeviceMemory::make(api, MemoryKind::kDevice, kMemory, device));
   ApiMemory memory(api, std::move(room), device);
+  api.use(device);
   std::uint64_t seed = 1;
   const auto context = [&] {
     return gpu::CaseContext{kernels_for(best_vector_target()), memory, seed++, memory.stream()};

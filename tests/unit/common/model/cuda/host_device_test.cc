@@ -149,6 +149,10 @@ struct TwoDevices {
 
   // A kernel of a device adds one to the number of one.
   void add_one(int device, int whose) {
+    api->use(device);
+    put_kernel(device, whose);
+  }
+  void put_kernel(int device, int whose) {
     auto* const number = memory[whose].as<std::int32_t>();
     fibers::start_grid(static_cast<fibers::WorkQueue*>(stream[device]), {}, 32, 0, [number] {
       if (fibers::thread_index() == 0) ++*number;
@@ -176,6 +180,8 @@ TEST(HostDeviceTest, AKernelSeesTheMemoryOfItsDeviceAndACopySeesAll) {
   two.api->copy(two.memory[0].data(), 64, two.memory[1].data(), 64, 4, 1, two.stream[0]);
   EXPECT_EQ(two.number(0), 2);
   EXPECT_THROW(two.api->record(added, two.stream[0]), std::logic_error);
+  two.api->use(0);
+  EXPECT_THROW(two.put_kernel(1, 1), std::logic_error);
 }
 
 TEST(HostDeviceDeathTest, AKernelThatTouchesAnotherDevicesMemoryDies) {

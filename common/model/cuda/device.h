@@ -48,6 +48,12 @@ struct alignas(16) FourFloats {
   float x, y, z, w;
 };
 
+// kCount of them, read at once.
+template <class T, int kCount>
+struct alignas(kCount * sizeof(T)) Several {
+  T of[kCount];
+};
+
 // Reads T where it lies; the address is a multiple of T's size.
 template <class T>
 OUTRIDER_DEVICE T read(const void* from) {
@@ -70,7 +76,9 @@ OUTRIDER_DEVICE int block_z() {
 }
 OUTRIDER_DEVICE std::byte* shared_memory() {
   extern __shared__ uint4 memory[];
-  return reinterpret_cast<std::byte*>(memory);
+  auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(memory));
+  asm("" : "+r"(at));  // else each use finds it anew, in three instructions
+  return static_cast<std::byte*>(__cvta_shared_to_generic(at));
 }
 OUTRIDER_DEVICE void sync_threads() {
   __syncthreads();

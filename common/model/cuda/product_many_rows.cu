@@ -30,6 +30,7 @@ struct ManyRows {
   static constexpr int kStage =
       kWeightBytes + kActivationBytes + kScaleBytes + kMinimumBytes + F::kUnitRows * kUnitRow;
   static constexpr int kBytes = kStages * kStage;
+  static constexpr bool kUnrolls = kTiles < 4 || !F::kMinimum;  // else registers are too few
 
   const QuantizedBatch& batch;
   const ProductPart& part;
@@ -53,63 +54,20 @@ struct ManyRows {
     return part.weights + smaller(first_panel + index, last_panel) * batch.panel_bytes;
   }
 
-  // What a group of activations has beside its values.
-  struct RowScales {
-    float scale, sum;
-    std::int32_t offset;
-  };
-  static OUTRIDER_DEVICE RowScales row_scales(const std::byte* row) {
-    if constexpr (F::kSigned) return {read<float>(row + offsetof(QuantizedGroup, scale)), 0.0f, 0};
-    const Four four = read<Four>(row + offsetof(QuantizedGroup, scale));
-    return {as_float(four.x), as_float(four.y),
-            F::kMinimum ? 0 : static_cast<std::int32_t>(four.z)};
-  }
-
-  // sums: of each tile, [output 4g + o][row 2t + i].
-  OUTRIDER_DEVICE void add_group(const std::byte* from, int at, float (&sums)[kTiles][4][2]) const {
-    const int lane = thread_index() % kWarpLanes, warp = thread_index() / kWarpLanes;
-    const int pair = warp % kPairs, output = pair * kPairOutputs + lane / 4 * 4;
-    const int weights_at = 2 * (at * kPairs + pair);
-    const PairWeights weights = load_weights<F>(
-        from + weights_at * F::kLowGroup, from + kLowBytes + weights_at * F::kHighGroup, lane);
-    const std::byte* scales = from + kWeightBytes + kActivationBytes;
-    const std::byte* x =
-        from + kWeightBytes + (at * kRows + warp / kPairs * 8 * kTiles) * kActivations;
-    const std::byte* units = scales + kScaleBytes + kMinimumBytes;
-    FourFloats minimum = {};
-    if constexpr (F::kMinimum) {
-      minimum = four_scales<F>(scales + kScaleBytes, at * kBlockOutputs + output, units + kUnitRow,
-                               output);
-    }
-    OUTRIDER_UNROLLED
-    for (int half = 0; half < F::kScales; ++half) {
-      const FourFloats scale =
-          four_scales<F>(scales, (at * F::kScales + half) * kBlockOutputs + output, units, output);
-      OUTRIDER_UNROLLED
-      for (int m = 0; m < kTiles; ++m) {
-        const std::byte* tile_x = x + m * 8 * kActivations;
-        const std::byte* row = tile_x + lane % 4 * 2 * kActivations;
-        const RowScales rows_of[2] = {row_scales(row), row_scales(row + kActivations)};
-        const TileSums tile =
-            sum_tile<F>(weights, tile_x, half, lane, {rows_of[0].offset, rows_of[1].offset});
-        OUTRIDER_UNROLLED
-        for (int i = 0; i < 2; ++i) {
-          add_sums(tile, scale, minimum, rows_of[i], i, sums[m]);
-        }
-      }
-    }
-  }
-
-  static OUTRIDER_DEVICE void add_sums(const TileSums& tile, const FourFloats& scale,
-                                       const FourFloats& minimum, const RowScales& row, int i,
-                                       float (&sums)[4][2]) {
-    const float by[4] = {scale.x, scale.y, scale.z, scale.w};
-    const float least[4] = {minimum.x, minimum.y, minimum.z, minimum.w};
-    OUTRIDER_UNROLLED
-    for (int o = 0; o < 4; ++o) {
-      sums[o][i] = fused(tile.of(o, i), multiply(by[o], row.scale), sums[o][i]);
-      if constexpr (F::kMinimum) sums[o][i] = fused(least[o], row.sum, sums[o][i]);
-    }
+  OUTRIDER_DEVICE void add_stage_group(const std::byte* from, int at,
+                                       float (&sums)[kTiles][4][2]) const {
+    const int warp = thread_index() / kWarpLanes, pair = warp % kPairs;
+    const int weights = 2 * (at * kPairs + pair), output = pair * kPairOutputs;
+    const std::byte* x = from + kWeightBytes;
+    const std::byte* scales = x + kActivationBytes;
+    const std::byte* minimums = scales + kScaleBytes;
+    const std::byte* units = minimums + kMinimumBytes + output * 2;
+    add_group<F, kBlockOutputs>(
+        {from + weights * F::kLowGroup, from + kLowBytes + weights * F::kHighGroup,
+         scales + (at * F::kScales * kBlockOutputs + output) * F::kScaleBytes,
+         minimums + (at * kBlockOutputs + output) * F::kScaleBytes, units, units + kUnitRow,
+         x + (at * kRows + warp / kPairs * 8 * kTiles) * kActivations},
+        0, sums);
   }
 
   static constexpr int kLowPieces = F::kLowGroup / 16;  // of a panel's group
@@ -193,8 +151,14 @@ struct ManyRows {
       fetch_weights(s + kStages - 1);
       fetch_activations(s + kStages - 1);
       const std::byte* from = memory + s % kStages * kStage;
-      for (int at = 0; at < kDepth; ++at) {
-        if (s * kDepth + at < batch.groups) add_group(from, at, sums);
+      if (kUnrolls && (s + 1) * kDepth <= batch.groups) {
+        OUTRIDER_UNROLLED
+        for (int at = 0; at < kDepth; ++at) add_stage_group(from, at, sums);
+        continue;
+      }
+      OUTRIDER_NOT_UNROLLED
+      for (int at = 0; at < kDepth && s * kDepth + at < batch.groups; ++at) {
+        add_stage_group(from, at, sums);
       }
     }
     store(sums);

@@ -4,7 +4,8 @@
 // A pair of panels is 32 outputs. Lane (g, t) of a warp, g = lane / 4 and t = lane % 4, takes 16
 // bytes of steps t and t + 4: of outputs 4g .. 4g + 3 of the pair. Two mma's take them, the first
 // of outputs 4g and 4g + 1 as its rows g and g + 8, the second of 4g + 2 and 4g + 3. So weights
-// come from memory as 16 bytes a lane and need not be put in another order.
+// come from memory as 16 bytes a lane and need not be put in another order. A warp may take one of
+// the two alone, 8 bytes a lane.
 //
 // Included by files that hold kernels. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -103,9 +104,10 @@ OUTRIDER_DEVICE int mixed_piece(int piece) {
   return piece ^ (piece >> 3 & 1) << 1;
 }
 
-// A lane's weights of one group of a pair: of each step, the words of its four outputs.
-struct PairWeights {
-  std::uint32_t step[2][4];
+// A lane's weights of one group of a pair: of each step, the words of its outputs, four or two.
+template <int kOutputs>
+struct TileWeights {
+  std::uint32_t step[2][kOutputs];
 };
 
 // Numbers of 6 bits in the bytes of a word, less 32. high: two bits of each, from `shift` on.
@@ -115,37 +117,43 @@ OUTRIDER_DEVICE std::uint32_t join_bits(std::uint32_t low, std::uint32_t high, i
   return flipped | sign << 1 | sign << 2;
 }
 
-// high: the pair's high bits of numbers of 6 bits.
-template <class F>
-OUTRIDER_DEVICE PairWeights load_weights(const std::byte* pair, const std::byte* high, int lane) {
+// Of outputs 4g + first and those behind it. high: the pair's high bits of numbers of 6 bits.
+template <class F, int kOutputs>
+OUTRIDER_DEVICE TileWeights<kOutputs> load_weights(const std::byte* pair, const std::byte* high,
+                                                   int lane, int first) {
+  using Words = Several<std::uint32_t, kOutputs>;
   const std::byte* from = pair + lane / 16 * F::kLowGroup;
-  from += mixed_piece(lane % 4 * 4 + lane / 4 % 4) * 16;
-  const Four first = read<Four>(from);
+  from += mixed_piece(lane % 4 * 4 + lane / 4 % 4) * 16 + first * 4;
+  TileWeights<kOutputs> weights;
+  const auto low = read<Words>(from);
   if constexpr (F::kBits == 8) {
     constexpr std::uint32_t kFlip = F::kSigned ? 0x80808080u : 0u;
-    const Four second = read<Four>(from + 256);
-    return {{{first.x ^ kFlip, first.y ^ kFlip, first.z ^ kFlip, first.w ^ kFlip},
-             {second.x ^ kFlip, second.y ^ kFlip, second.z ^ kFlip, second.w ^ kFlip}}};
+    const auto second = read<Words>(from + 256);
+    OUTRIDER_UNROLLED
+    for (int o = 0; o < kOutputs; ++o) {
+      weights.step[0][o] = low.of[o] ^ kFlip;
+      weights.step[1][o] = second.of[o] ^ kFlip;
+    }
   } else {
-    constexpr std::uint32_t kLow = 0x0f0f0f0fu;
-    PairWeights weights{
-        {{first.x & kLow, first.y & kLow, first.z & kLow, first.w & kLow},
-         {first.x >> 4 & kLow, first.y >> 4 & kLow, first.z >> 4 & kLow, first.w >> 4 & kLow}}};
+    OUTRIDER_UNROLLED
+    for (int o = 0; o < kOutputs; ++o) {
+      weights.step[0][o] = low.of[o] & 0x0f0f0f0fu;
+      weights.step[1][o] = low.of[o] >> 4 & 0x0f0f0f0fu;
+    }
     if constexpr (F::kBits == 6) {
-      high += lane / 16 * F::kHighGroup + lane / 4 % 4 * 16;
+      high += lane / 16 * F::kHighGroup + lane / 4 % 4 * 16 + first * 4;
       OUTRIDER_UNROLLED
       for (int half = 0; half < 2; ++half) {
-        const Four bits = read<Four>(high + half * 64);
-        const int shift = lane % 4 * 2;
-        std::uint32_t* const step = weights.step[half];
-        step[0] = join_bits(step[0], bits.x, shift);
-        step[1] = join_bits(step[1], bits.y, shift);
-        step[2] = join_bits(step[2], bits.z, shift);
-        step[3] = join_bits(step[3], bits.w, shift);
+        const auto bits = read<Words>(high + half * 64);
+        OUTRIDER_UNROLLED
+        for (int o = 0; o < kOutputs; ++o) {
+          std::uint32_t& word = weights.step[half][o];
+          word = join_bits(word, bits.of[o], lane % 4 * 2);
+        }
       }
     }
-    return weights;
   }
+  return weights;
 }
 
 // Whole sums as f32: an integer on this one's bits is the number above it, as long as it is
@@ -153,45 +161,57 @@ OUTRIDER_DEVICE PairWeights load_weights(const std::byte* pair, const std::byte*
 inline constexpr std::uint32_t kExactBits = 0x4b400000u;
 inline constexpr float kExact = 12582912.0f;
 
-// The exact sums of a group, or of half of one, of a lane's four outputs and two rows.
-struct TileSums {
-  std::int32_t sums[2][4];  // of each mma
+// What a group of activations has beside its values. offset: what its sum begins with, minus the
+// weights' zero times the sum of its activations.
+struct RowScales {
+  float scale, sum;
+  std::int32_t offset;
+};
+template <class F>
+OUTRIDER_DEVICE RowScales row_scales(const std::byte* row) {
+  if constexpr (F::kSigned) return {read<float>(row + offsetof(QuantizedGroup, scale)), 0.0f, 0};
+  const Four four = read<Four>(row + offsetof(QuantizedGroup, scale));
+  return {as_float(four.x), as_float(four.y), F::kMinimum ? 0 : static_cast<std::int32_t>(four.z)};
+}
 
-  // Of output 4g + o of the pair, row i of 2t and 2t + 1.
+// The exact sums of a group, or of half of one, of a lane's outputs and two rows.
+template <int kOutputs>
+struct TileSums {
+  std::int32_t sums[kOutputs / 2][4];  // of each mma
+
+  // Of output 4g + first + o of the pair, row i of 2t and 2t + 1.
   OUTRIDER_DEVICE float of(int o, int i) const {
     return add(as_float(static_cast<std::uint32_t>(sums[o / 2][o % 2 * 2 + i])), -kExact);
   }
 };
 
-// What a group's sum begins with: minus the weights' zero times the sum of its activations.
-template <class F>
-OUTRIDER_DEVICE std::int32_t offset_of(const std::byte* group) {
-  if constexpr (F::kSigned || F::kMinimum) return 0;
-  return read<std::int32_t>(group + offsetof(QuantizedGroup, offset4));
-}
-
-// x: the first of the tile's eight rows of activations. offsets: of rows 2t and 2t + 1. Sums of
-// half `half` if there are two.
-template <class F>
-OUTRIDER_DEVICE TileSums sum_tile(const PairWeights& w, const std::byte* x, int half, int lane,
-                                  const std::int32_t (&offsets)[2]) {
+// x: the first of the tile's eight rows of activations. rows: 2t and 2t + 1. Sums of half `half` if
+// there are two.
+template <class F, int kOutputs>
+OUTRIDER_DEVICE TileSums<kOutputs> sum_tile(const TileWeights<kOutputs>& w, const std::byte* x,
+                                            int half, int lane, const RowScales (&rows)[2]) {
   // Of rows that are not there offsets are anything, and may wrap round.
   const std::int32_t begin[2] = {
-      static_cast<std::int32_t>(kExactBits + static_cast<std::uint32_t>(offsets[0])),
-      static_cast<std::int32_t>(kExactBits + static_cast<std::uint32_t>(offsets[1]))};
-  TileSums tile;
+      static_cast<std::int32_t>(kExactBits + static_cast<std::uint32_t>(rows[0].offset)),
+      static_cast<std::int32_t>(kExactBits + static_cast<std::uint32_t>(rows[1].offset))};
+  TileSums<kOutputs> tile;
   const std::byte* row = x + lane / 4 * kActivations + lane % 4 * 4;
   if constexpr (F::kScales == 1) {
     const std::uint32_t b[2] = {read<std::uint32_t>(row), read<std::uint32_t>(row + 16)};
-    multiply_bytes<F::kSigned>(tile.sums[0],
-                               {w.step[0][0], w.step[0][1], w.step[1][0], w.step[1][1]}, b, begin);
-    multiply_bytes<F::kSigned>(tile.sums[1],
-                               {w.step[0][2], w.step[0][3], w.step[1][2], w.step[1][3]}, b, begin);
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kOutputs / 2; ++i) {
+      multiply_bytes<F::kSigned>(
+          tile.sums[i],
+          {w.step[0][2 * i], w.step[0][2 * i + 1], w.step[1][2 * i], w.step[1][2 * i + 1]}, b,
+          begin);
+    }
   } else {
     const auto b = read<std::uint32_t>(row + half * 16);
     const std::uint32_t* step = w.step[half];
-    multiply_half(tile.sums[0], {step[0], step[1]}, b, begin);
-    multiply_half(tile.sums[1], {step[2], step[3]}, b, begin);
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kOutputs / 2; ++i) {
+      multiply_half(tile.sums[i], {step[2 * i], step[2 * i + 1]}, b, begin);
+    }
   }
   return tile;
 }
@@ -233,49 +253,81 @@ struct CopyItems {
   }
 };
 
-// A scale or a minimum in shared memory, where they are as stored. unit: what it is a multiple of.
-template <class F>
-OUTRIDER_DEVICE float scale_at(const std::byte* from, int index, float unit) {
+// f16 numbers side by side.
+template <int kCount>
+OUTRIDER_DEVICE Several<float, kCount> widen_several(const std::byte* from) {
+  const auto stored = read<Several<std::uint16_t, kCount>>(from);
+  Several<float, kCount> out;
+  OUTRIDER_UNROLLED
+  for (int i = 0; i < kCount; ++i) out.of[i] = widen_f16(stored.of[i]);
+  return out;
+}
+
+// Scales or minimums of kCount outputs in shared memory, where they are as stored, from `index` on,
+// a multiple of kCount. units: theirs, of these outputs.
+template <class F, int kCount>
+OUTRIDER_DEVICE Several<float, kCount> several_scales(const std::byte* from, int index,
+                                                      const std::byte* units) {
   if constexpr (F::kHasUnits) {
-    return multiply(unit, static_cast<float>(read<std::int8_t>(from + index)));
+    Several<float, kCount> out = widen_several<kCount>(units);
+    using Stored = std::conditional_t<kCount == 4, std::uint32_t, std::uint16_t>;
+    const std::uint32_t raised = read<Stored>(from + index) ^ 0x80808080u;
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kCount; ++i) {
+      // A byte plus 128 is an integer on 2^23's bits.
+      const std::uint32_t bits = 0x4b000000u | (raised >> 8 * i & 0xffu);
+      out.of[i] = multiply(out.of[i], add(as_float(bits), -8388736.0f));
+    }
+    return out;
   } else if constexpr (F::kScaleType == ScaleType::kF32) {
-    return read<float>(from + index * 4);
+    return read<Several<float, kCount>>(from + index * 4);
   } else {
-    return widen_f16(read<std::uint16_t>(from + index * 2));
+    return widen_several<kCount>(from + index * 2);
   }
 }
 
-OUTRIDER_DEVICE float unit_at(const std::byte* from, int index) {
-  return widen_f16(read<std::uint16_t>(from + index * 2));
-}
+// Where a stage has one group of a pair. Rows of scales and minimums have kWidth outputs, and begin
+// at the pair's first.
+struct GroupPlace {
+  const std::byte* low;   // of the weights
+  const std::byte* high;  // bits of 6
+  const std::byte* scales;
+  const std::byte* minimums;
+  const std::byte* units;  // the scales', then the minimums'
+  const std::byte* minimum_units;
+  const std::byte* x;  // the first of the rows of activations
+};
 
-OUTRIDER_DEVICE FourFloats widen_four(const std::byte* from) {
-  const Two two = read<Two>(from);
-  return {widen_f16(static_cast<std::uint16_t>(two.x)),
-          widen_f16(static_cast<std::uint16_t>(two.x >> 16)),
-          widen_f16(static_cast<std::uint16_t>(two.y)),
-          widen_f16(static_cast<std::uint16_t>(two.y >> 16))};
-}
-
-// Byte i of a word plus 128 is an integer on 2^23's bits.
-OUTRIDER_DEVICE float whole_number(std::uint32_t raised, int i) {
-  return add(as_float(0x4b000000u | (raised >> 8 * i & 0xffu)), -8388736.0f);
-}
-
-// Four scales or minimums, from a multiple of four on. units: theirs, in shared memory, of the
-// outputs from `output` on.
-template <class F>
-OUTRIDER_DEVICE FourFloats four_scales(const std::byte* from, int index, const std::byte* units,
-                                       int output) {
-  if constexpr (F::kHasUnits) {
-    const std::uint32_t raised = read<std::uint32_t>(from + index) ^ 0x80808080u;
-    const FourFloats unit = widen_four(units + output * 2);
-    return {multiply(unit.x, whole_number(raised, 0)), multiply(unit.y, whole_number(raised, 1)),
-            multiply(unit.z, whole_number(raised, 2)), multiply(unit.w, whole_number(raised, 3))};
-  } else if constexpr (F::kScaleType == ScaleType::kF32) {
-    return read<FourFloats>(from + index * 4);
-  } else {
-    return widen_four(from + index * 2);
+// Adds a group to the chains of a lane: of each tile of rows, [output 4g + first + o][row 2t + i].
+template <class F, int kWidth, int kTiles, int kOutputs>
+OUTRIDER_DEVICE void add_group(const GroupPlace& at, int first,
+                               float (&chains)[kTiles][kOutputs][2]) {
+  const int lane = thread_index() % kWarpLanes, output = lane / 4 * 4 + first;
+  const auto weights = load_weights<F, kOutputs>(at.low, at.high, lane, first);
+  Several<float, kOutputs> minimum = {};
+  if constexpr (F::kMinimum) {
+    minimum = several_scales<F, kOutputs>(at.minimums, output, at.minimum_units + output * 2);
+  }
+  OUTRIDER_UNROLLED
+  for (int half = 0; half < F::kScales; ++half) {
+    const auto scale =
+        several_scales<F, kOutputs>(at.scales, half * kWidth + output, at.units + output * 2);
+    OUTRIDER_UNROLLED
+    for (int m = 0; m < kTiles; ++m) {
+      const std::byte* tile_x = at.x + m * 8 * kActivations;
+      const std::byte* row = tile_x + lane % 4 * 2 * kActivations;
+      const RowScales rows[2] = {row_scales<F>(row), row_scales<F>(row + kActivations)};
+      const auto tile = sum_tile<F>(weights, tile_x, half, lane, rows);
+      OUTRIDER_UNROLLED
+      for (int i = 0; i < 2; ++i) {
+        OUTRIDER_UNROLLED
+        for (int o = 0; o < kOutputs; ++o) {
+          float& chain = chains[m][o][i];
+          chain = fused(tile.of(o, i), multiply(scale.of[o], rows[i].scale), chain);
+          if constexpr (F::kMinimum) chain = fused(minimum.of[o], rows[i].sum, chain);
+        }
+      }
+    }
   }
 }
 

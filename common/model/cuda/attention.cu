@@ -1,14 +1,14 @@
 // Attention in the CPU's blocks of 64 absolute positions and parts of 1,024, in three kernels.
 //
 // Scores of all positions are independent, so their kernel takes a block of positions, a head of
-// keys, and up to eight queries in a thread block. The values' kernel takes a part: its maxima are
-// a running maximum over blocks, which has no rounding, so weights and what older weights shrink by
-// are known before the chain over the positions, one for each element and query, begins. The last
-// kernel combines parts in order.
+// keys, and up to eight queries in a thread block. The values' kernel takes a part, block after
+// block: while some of its warps sum the values of a block, one for each query turns the scores of
+// the next one into weights, which needs the maximum so far and no sum of values. The last kernel
+// combines parts in order.
 //
-// A block reads keys and values once for all its queries, from the slots of the row that sees the
-// furthest; a row whose path has another slot at a position reads that one itself, so sharing
-// changes no bit. SPDX-License-Identifier: Apache-2.0
+// A thread block reads keys and values once for all its queries, from the slots of the row that
+// sees the furthest; a row whose path has another slot at a position reads that one itself, so
+// sharing changes no bit. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "common/model/cuda/attention_tiles.h"
@@ -17,7 +17,9 @@
 namespace outrider::cuda {
 namespace {
 
-constexpr int kValueThreads = kMaxBundle * kWarpLanes;
+constexpr int kWeighThreads = kMaxBundle * kWarpLanes;  // a warp for each query
+constexpr int kSumQueries = 2;                          // of a warp that sums
+constexpr int kValueThreads = kWeighThreads + kMaxBundle / kSumQueries * kWarpLanes;
 constexpr int kCombineThreads = 128;
 
 struct Span {
@@ -44,131 +46,27 @@ OUTRIDER_DEVICE float sum_weights(float low, float high) {
   return sum;
 }
 
-// A query's weights of a part in shared memory, and what blocks need and give beside them.
-struct PartWeights {
-  float weights[kAttentionPart];
-  float largest[kPartBlocks];  // of the block's scores
-  float sum[kPartBlocks];      // of its weights
-  float shrink[kPartBlocks];   // of what is older
-  Span seen;
-  int unused[2];
-
-  // They begin as scores. One warp each, of a block that is seen: first largest, for all blocks;
-  // then the rest.
-  OUTRIDER_DEVICE void find_largest(int block) {
-    const int at = block * kBlock + thread_index() % kWarpLanes;
-    const float found = largest_of_warp(larger(weights[at], weights[at + 32]));
-    if (thread_index() % kWarpLanes == 0) largest[block] = found;
-  }
-  OUTRIDER_DEVICE void fill(int first_seen, int block) {
-    const int lane = thread_index() % kWarpLanes, at = block * kBlock + lane;
-    const float mine = lane >= first_seen && lane < block ? largest[lane] : kUnseen;
-    const float before = largest_of_warp(mine), maximum = larger(before, largest[block]);
-    const float low = exponential(add(weights[at], -maximum));
-    const float high = exponential(add(weights[at + 32], -maximum));
-    weights[at] = low;
-    weights[at + 32] = high;
-    const float total = sum_weights(low, high);
-    if (lane > 0) return;
-    sum[block] = total;
-    shrink[block] = exponential(add(before, -maximum));
-  }
+// What a thread block has in shared memory beside its tiles of values and scores.
+struct PartMemory {
+  std::int32_t slots[kAttentionPart];    // the lead's
+  float weights[2][kMaxBundle][kBlock];  // of one block of positions and the next
+  float shrink[2][kMaxBundle];           // of the sums of older blocks
+  Span seen[kMaxBundle];                 // by query
+  std::uint32_t agreement[kMaxBundle];   // bit b: in block b the lead's slots are the query's
 };
 
-// One query's values of a slice of elements, kEach in each lane of a warp. One each makes twice as
-// many blocks, for passes that have few.
-template <class T, int kEach>
-struct ValueChain {
-  static constexpr int kSlice = kEach * kWarpLanes;
-  static constexpr int kPitch = kSlice * static_cast<int>(sizeof(T));
-  static constexpr int kTiles = sizeof(T) == 2 ? 6 : 4;  // in shared memory
-  static constexpr int kAhead = 32;
-  struct alignas(kEach * sizeof(T)) Piece {
-    T of[kEach];
-  };
-
-  const AttentionBatch& p;
-  const Look& look;
-  const SeenRow& row;
-  int k;           // the lane's first element
-  bool is_needed;  // the lane's elements are there
-  float sums[kEach];
-
-  OUTRIDER_DEVICE void add_one(const Piece& piece, float weight) {
-    OUTRIDER_UNROLLED
-    for (int e = 0; e < kEach; ++e) sums[e] = fused(widen(piece.of[e]), weight, sums[e]);
-  }
-
-  // The positions `span` of the block that begins at `first`. lead: the staged slots, or null if
-  // the row has these wherever it looks.
-  OUTRIDER_DEVICE void add_block(int first, Span span, const float* weights, float shrink,
-                                 const std::int32_t* lead, const std::byte* staged) {
-    if (!is_needed) return;
-    OUTRIDER_UNROLLED
-    for (float& sum : sums) sum = multiply(sum, shrink);
-    staged += thread_index() % kWarpLanes * static_cast<int>(sizeof(Piece));
-    int at = span.begin;
-    if (lead != nullptr) {
-      OUTRIDER_NOT_UNROLLED
-      for (; at < span.end; ++at) {
-        const std::int32_t slot = slot_at(row, first + at);
-        const T* values = static_cast<const T*>(p.task.planes.values);
-        const void* from = staged + at * kPitch;
-        if (slot != lead[at]) from = values + slot_offset(p, slot, look.head) + k;
-        add_one(read<Piece>(from), weights[at]);
-      }
-    }
-    for (; at % 4 != 0 && at < span.end; ++at) {
-      add_one(read<Piece>(staged + at * kPitch), weights[at]);
-    }
-    OUTRIDER_UNROLLED_TWICE
-    for (; at + kAhead <= span.end; at += kAhead) {
-      Piece pieces[kAhead];
-      FourFloats by[kAhead / 4];
-      OUTRIDER_UNROLLED
-      for (int i = 0; i < kAhead; ++i) pieces[i] = read<Piece>(staged + (at + i) * kPitch);
-      OUTRIDER_UNROLLED
-      for (int i = 0; i < kAhead / 4; ++i) by[i] = read<FourFloats>(weights + at + 4 * i);
-      OUTRIDER_UNROLLED
-      for (int i = 0; i < kAhead; i += 4) {
-        add_one(pieces[i], by[i / 4].x);
-        add_one(pieces[i + 1], by[i / 4].y);
-        add_one(pieces[i + 2], by[i / 4].z);
-        add_one(pieces[i + 3], by[i / 4].w);
-      }
-    }
-    for (; at < span.end; ++at) add_one(read<Piece>(staged + at * kPitch), weights[at]);
-  }
-
-  // Bit b: in block b of the part the row has the lead's slots wherever it looks; all lanes call.
-  OUTRIDER_DEVICE std::uint32_t agreement(int first, Span seen, const std::int32_t* lead) const {
-    const int lane = thread_index() % kWarpLanes;
-    std::uint32_t mask = 0;
-    OUTRIDER_NOT_UNROLLED
-    for (int b = 0; b < kPartBlocks; ++b) {
-      const int at = b * kBlock + lane;
-      const bool low = at >= seen.begin && at < seen.end;
-      const bool high = at + 32 >= seen.begin && at + 32 < seen.end;
-      const bool agrees = (!low || slot_at(row, first + at) == lead[at]) &&
-                          (!high || slot_at(row, first + at + 32) == lead[at + 32]);
-      mask |= in_all_lanes(agrees) ? 1u << b : 0u;
-    }
-    return mask;
-  }
-};
-
-// Shared memory of the values' kernel: tiles of values, the lead's slots, and the weights.
-constexpr int kSlotBytes = static_cast<int>(kAttentionPart) * 4;
-template <class T, int kEach>
-constexpr int kValueBytes = ValueChain<T, kEach>::kTiles* kBlock* ValueChain<T, kEach>::kPitch +
-                            kSlotBytes + kMaxBundle* static_cast<int>(sizeof(PartWeights));
-
-// What one thread block does of a part: some queries, a slice of elements.
+// What one thread block does of a part: some queries, a slice of elements, kEach in each lane of a
+// warp that sums. One each makes twice as many thread blocks, for passes that have few.
 template <class T, int kEach>
 struct PartBlock {
-  using Chain = ValueChain<T, kEach>;
-  static constexpr int kSlice = Chain::kSlice, kPitch = Chain::kPitch, kTile = kBlock * kPitch;
-  static constexpr int kTiles = Chain::kTiles;
+  static constexpr int kSlice = kEach * kWarpLanes;
+  static constexpr int kPitch = kSlice * static_cast<int>(sizeof(T));
+  static constexpr int kValuesBytes = kBlock * kPitch;
+  static constexpr int kTile = kValuesBytes + kMaxBundle * kBlock * 4;  // and scores, by query
+  static constexpr int kTiles = sizeof(T) == 2 ? 6 : 4;
+  static constexpr int kBytes = kTiles * kTile + static_cast<int>(sizeof(PartMemory));
+  static constexpr int kAhead = 16;  // positions whose values are read before they are summed
+  using Piece = Several<T, kEach>;
 
   const AttentionBatch& p;
   const Look look;
@@ -176,8 +74,7 @@ struct PartBlock {
   const int part, k, count;   // elements from k on, and how many there are
   const int first, blocks;    // position, and blocks up to the lead's end; none: at most 0
   std::byte* memory;
-  std::int32_t* slots;   // the lead's
-  PartWeights* weights;  // by query
+  PartMemory& beside;
 
   OUTRIDER_DEVICE explicit PartBlock(const AttentionBatch& p)
       : p(p),
@@ -186,118 +83,226 @@ struct PartBlock {
         columns(static_cast<int>(p.task.parts) * slices),
         part(block_x() / slices),
         k(block_x() % slices * kSlice),
-        count(p.stride - k),
+        count(smaller(p.stride - k, kSlice)),
         first(part * static_cast<int>(kAttentionPart)),
         blocks(smaller((look.lead.end - first + kBlock - 1) / kBlock, kPartBlocks)),
         memory(shared_memory()),
-        slots(reinterpret_cast<std::int32_t*>(memory + kTiles * kTile)),
-        weights(reinterpret_cast<PartWeights*>(memory + kTiles * kTile + kSlotBytes)) {}
+        beside(*reinterpret_cast<PartMemory*>(memory + kTiles * kTile)) {}
 
-  // The lead's slots, and what each query sees: no kernel writes them.
-  OUTRIDER_DEVICE void fetch_slots() const {
-    const int thread = thread_index();
-    for (int i = thread; i < blocks * kBlock; i += kValueThreads) {
-      slots[i] = SeenSlot(look.lead, first + i).slot;
+  OUTRIDER_DEVICE const std::byte* values(int b) const { return memory + b % kTiles * kTile; }
+  OUTRIDER_DEVICE float* scores(int b, int query) const {
+    return reinterpret_cast<float*>(memory + b % kTiles * kTile + kValuesBytes) + query * kBlock;
+  }
+
+  OUTRIDER_DEVICE void run() const {
+    // What no kernel writes comes before the wait.
+    for (int i = thread_index(); i < blocks * kBlock; i += kValueThreads) {
+      beside.slots[i] = seen_slot(look.lead, first + i);
     }
-    if (thread < look.count) {
-      const SeenRow& row = p.task.rows[look.row(thread)];
-      weights[thread].seen = {row.begin - first, row.end - first};
+    sync_threads();
+    if (thread_index() < kWeighThreads) {
+      const Span seen = find_seen(thread_index() / kWarpLanes);
+      wait_for_previous();
+      run_weights(seen);
+    } else {
+      wait_for_previous();
+      run_sums((thread_index() - kWeighThreads) / kWarpLanes * kSumQueries);
     }
   }
-  OUTRIDER_DEVICE void fetch_scores() const {
-    const int thread = thread_index(), pieces = blocks * kBlock / 4;
-    for (int q = 0; q < look.count; ++q) {
-      const float* scores = scores_of(p, look, q) + first;
-      for (int i = thread; i < pieces; i += kValueThreads) {
-        copy_async(weights[q].weights + 4 * i, scores + 4 * i);
+
+  // What a query sees, for all warps too. By all lanes of one.
+  OUTRIDER_DEVICE Span find_seen(int query) const {
+    Span seen{0, 0};
+    std::uint32_t agreement = ~0u;
+    if (query < look.count) {
+      const SeenRow row = p.task.rows[look.row(query)];
+      seen = {row.begin - first, row.end - first};
+      if (!has_path_of(row, look.lead)) agreement = find_agreement(row, seen);
+    }
+    if (thread_index() % kWarpLanes == 0) {
+      beside.seen[query] = seen;
+      beside.agreement[query] = agreement;
+    }
+    return seen;
+  }
+  OUTRIDER_DEVICE std::uint32_t find_agreement(const SeenRow& row, Span seen) const {
+    std::uint32_t mask = 0;
+    OUTRIDER_NOT_UNROLLED
+    for (int b = 0; b < blocks; ++b) {
+      const int at = b * kBlock + thread_index() % kWarpLanes;
+      const bool low = at >= seen.begin && at < seen.end;
+      const bool high = at + 32 >= seen.begin && at + 32 < seen.end;
+      const bool agrees = (!low || slot_at(row, first + at) == beside.slots[at]) &&
+                          (!high || slot_at(row, first + at + 32) == beside.slots[at + 32]);
+      mask |= in_all_lanes(agrees) ? 1u << b : 0u;
+    }
+    return mask;
+  }
+
+  // Copies blocks, and turns scores into weights one block ahead of the sums. seen: by the warp's
+  // query.
+  OUTRIDER_DEVICE void run_weights(Span seen) const {
+    const int thread = thread_index(), lane = thread % kWarpLanes, query = thread / kWarpLanes;
+    constexpr int kPieces = kBlock / 4;  // of a query's scores, each for one thread
+    const int copied = thread / kPieces, piece = thread % kPieces;
+    const float* from =
+        copied < look.count ? scores_of(p, look, copied) + first + piece * 4 : nullptr;
+    const auto fetch = [&](int b) {
+      if (b < blocks) {
+        stage_slots<T, kPitch / 16, kWeighThreads>(p, look, p.task.planes.values,
+                                                   beside.slots + b * kBlock, k, count, kPitch,
+                                                   thread, memory + b % kTiles * kTile);
+        if (from != nullptr) copy_async(scores(b, copied) + piece * 4, from + b * kBlock);
       }
+      commit_copies();
+      prefetch_next(b * kWeighThreads + thread);
+    };
+    for (int b = 0; b < kTiles - 2; ++b) fetch(b);
+    float maximum = kUnseen, total = 0.0f;
+    for (int b = 0; b <= blocks; ++b) {
+      wait_copies<kTiles - 3>();
+      sync_threads();  // block b is here for all, and the sums of block b - 2 are done
+      fetch(b + kTiles - 2);
+      if (b == blocks || !sees(seen, b)) continue;
+      const float *low = scores(b, query) + lane, *high = low + kWarpLanes;
+      const float before = maximum;
+      maximum = larger(before, largest_of_warp(larger(*low, *high)));
+      const float weights[2] = {exponential(add(*low, -maximum)),
+                                exponential(add(*high, -maximum))};
+      const float shrink = exponential(add(before, -maximum));
+      float* to = beside.weights[b % 2][query] + lane;
+      to[0] = weights[0];
+      to[kWarpLanes] = weights[1];
+      if (lane == 0) beside.shrink[b % 2][query] = shrink;
+      total = add(multiply(total, shrink), sum_weights(weights[0], weights[1]));
     }
-    commit_copies();
-  }
-
-  // A block of values. Warps without a query copy for the others, if there are enough of them.
-  OUTRIDER_DEVICE void fetch(int b) const {
-    const int busy = look.count <= kMaxBundle / 2 ? look.count * kWarpLanes : 0;
-    const Threads copiers = {thread_index() - busy, kValueThreads - busy};
-    if (b < blocks && copiers.index >= 0) {
-      stage_slots<T, kPitch / 16>(p, look, p.task.planes.values, slots + b * kBlock, k, count,
-                                  kPitch, copiers, memory + b % kTiles * kTile);
-    }
-    commit_copies();
-    if (copiers.index >= 0) prefetch_next(b * copiers.count + copiers.index);
+    if (k > 0 || lane > 0 || query >= look.count) return;
+    partial(query)[p.stride] = maximum;
+    partial(query)[p.stride + 1] = total;
   }
 
   // The weights that are read next come to L2 while this is bound by its chains: a line for each
-  // thread and block of positions.
+  // thread that copies and block of positions.
   OUTRIDER_DEVICE void prefetch_next(int line) const {
     constexpr std::int64_t kLine = 128;
     const std::int64_t column =
         (block_z() * p.task.shape.kv_heads + block_y()) * columns + block_x();
-    const std::int64_t at = (column * kPartBlocks * kValueThreads + line) * kLine;
+    const std::int64_t at = (column * kPartBlocks * kWeighThreads + line) * kLine;
     if (at < p.task.next_bytes) prefetch_line(static_cast<const std::byte*>(p.task.next) + at);
   }
 
-  // Turns scores into weights: pairs of a query and a block, shared by all warps.
-  OUTRIDER_DEVICE void weigh() const {
-    const int warp = thread_index() / kWarpLanes;
-    OUTRIDER_NOT_UNROLLED
-    for (int i = warp; i < look.count * blocks; i += kMaxBundle) {
-      PartWeights& of = weights[i / blocks];
-      if (sees(of.seen, i % blocks)) of.find_largest(i % blocks);
+  // The chains over positions of a warp: of two queries from `query` on.
+  OUTRIDER_DEVICE void run_sums(int query) const {
+    const int lane = thread_index() % kWarpLanes;
+    const bool is_needed = kEach * lane < count;
+    float sums[kSumQueries][kEach] = {};
+    for (int b = 0; b <= blocks; ++b) {
+      sync_threads();  // the weights of block b - 1 are there
+      if (b > 0 && is_needed) add_block(b - 1, query, sums);
     }
-    sync_threads();
-    OUTRIDER_UNROLLED_TWICE
-    for (int i = warp; i < look.count * blocks; i += kMaxBundle) {
-      PartWeights& of = weights[i / blocks];
-      if (sees(of.seen, i % blocks)) of.fill(of.seen.begin / kBlock, i % blocks);
-    }
-  }
-
-  OUTRIDER_DEVICE void run() const {
-    fetch_slots();
-    wait_for_previous();
-    fetch_scores();
-    sync_threads();
-    for (int b = 0; b < kTiles - 1; ++b) fetch(b);
-    wait_copies<kTiles - 1>();
-    sync_threads();
-    weigh();
-    const int lane = thread_index() % kWarpLanes, query = thread_index() / kWarpLanes;
-    const bool is_mine = query < look.count;
-    const SeenRow row = p.task.rows[look.row(is_mine ? query : 0)];
-    const PartWeights& mine = weights[query];
-    const Span seen = is_mine ? mine.seen : Span{0, 0};
-    Chain chain{p, look, row, k + kEach * lane, kEach * lane < count, {}};
-    std::uint32_t agreement = ~0u;
-    if (is_mine && !has_path_of(row, look.lead)) agreement = chain.agreement(first, seen, slots);
-    float total = 0.0f, maximum = kUnseen;
-    for (int b = 0; b < blocks; ++b) {
-      wait_copies<kTiles - 2>();
-      sync_threads();  // block b is here for all, and block b - 1 is done with
-      fetch(b + kTiles - 1);
-      if (!sees(seen, b)) continue;
-      total = add(multiply(total, mine.shrink[b]), mine.sum[b]);
-      maximum = larger(maximum, mine.largest[b]);
-      const Span span = {larger(seen.begin - b * kBlock, 0),
-                         smaller(seen.end - b * kBlock, kBlock)};
-      chain.add_block(first + b * kBlock, span, mine.weights + b * kBlock, mine.shrink[b],
-                      (agreement >> b & 1u) != 0 ? nullptr : slots + b * kBlock,
-                      memory + b % kTiles * kTile);
-    }
-    if (is_mine) store(query, chain, maximum, total);
-  }
-
-  OUTRIDER_DEVICE void store(int query, const Chain& chain, float maximum, float total) const {
-    const std::int64_t row = look.row(query) * p.task.parts + part;
-    float* partial = p.task.partials + (row * p.task.shape.heads + look.query_head(query)) *
-                                           (p.stride + kPartialExtra);
-    if (chain.is_needed) {
+    for (int i = 0; is_needed && i < kSumQueries && query + i < look.count; ++i) {
       OUTRIDER_UNROLLED
-      for (int e = 0; e < kEach; ++e) partial[chain.k + e] = chain.sums[e];
+      for (int e = 0; e < kEach; ++e) partial(query + i)[k + kEach * lane + e] = sums[i][e];
     }
-    if (k > 0 || thread_index() % kWarpLanes > 0) return;
-    partial[p.stride] = maximum;
-    partial[p.stride + 1] = total;
+  }
+
+  OUTRIDER_DEVICE void add_block(int b, int query, float (&sums)[kSumQueries][kEach]) const {
+    Span spans[kSumQueries];
+    bool agrees[kSumQueries];
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kSumQueries; ++i) {
+      const Span seen = beside.seen[query + i];
+      agrees[i] = (beside.agreement[query + i] >> b & 1u) != 0;
+      spans[i] = {0, 0};
+      if (!sees(seen, b)) continue;
+      spans[i] = {larger(seen.begin - b * kBlock, 0), smaller(seen.end - b * kBlock, kBlock)};
+      const float shrink = beside.shrink[b % 2][query + i];
+      OUTRIDER_UNROLLED
+      for (float& sum : sums[i]) sum = multiply(sum, shrink);
+    }
+    static_assert(kSumQueries == 2);
+    Span both = {larger(spans[0].begin, spans[1].begin), smaller(spans[0].end, spans[1].end)};
+    if (!agrees[0] || !agrees[1] || both.begin >= both.end) both = {kBlock, kBlock};
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kSumQueries; ++i) {
+      const Span before = {spans[i].begin, smaller(spans[i].end, both.begin)};
+      add_alone(b, query + i, before, agrees[i], sums[i]);
+    }
+    add_run<kSumQueries>(b, query, both, sums);
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kSumQueries; ++i) {
+      add_alone(b, query + i, {both.end, spans[i].end}, agrees[i], sums[i]);
+    }
+  }
+
+  // Positions of a block that one query sees; where it disagrees with the lead some are its own.
+  OUTRIDER_DEVICE void add_alone(int b, int query, Span span, bool agrees,
+                                 float (&sums)[kEach]) const {
+    if (agrees) return add_run<1>(b, query, span, reinterpret_cast<float(&)[1][kEach]>(sums));
+    const int at_k = kEach * (thread_index() % kWarpLanes);
+    OUTRIDER_NOT_UNROLLED
+    for (int at = span.begin; at < span.end; ++at) {
+      const SeenRow& row = p.task.rows[look.row(query)];
+      const std::int32_t slot = slot_at(row, first + b * kBlock + at);
+      const void* from = values(b) + at * kPitch + at_k * static_cast<int>(sizeof(T));
+      if (slot != beside.slots[b * kBlock + at]) {
+        from = static_cast<const T*>(p.task.planes.values) + slot_offset(p, slot, look.head) + k +
+               at_k;
+      }
+      add_one(read<Piece>(from), beside.weights[b % 2][query][at], sums);
+    }
+  }
+
+  // Positions of a block that kCount queries from `query` on see, all from the lead's slots.
+  template <int kCount>
+  OUTRIDER_DEVICE void add_run(int b, int query, Span span, float (&sums)[kCount][kEach]) const {
+    const std::byte* from =
+        values(b) + thread_index() % kWarpLanes * static_cast<int>(sizeof(Piece));
+    const float* weights = beside.weights[b % 2][query];
+    int at = span.begin;
+    const auto add_next = [&] {
+      OUTRIDER_UNROLLED
+      for (int i = 0; i < kCount; ++i) {
+        add_one(read<Piece>(from + at * kPitch), weights[i * kBlock + at], sums[i]);
+      }
+      ++at;
+    };
+    while (at % 4 != 0 && at < span.end) add_next();
+    OUTRIDER_UNROLLED_TWICE
+    for (; at + kAhead <= span.end; at += kAhead) {
+      Piece pieces[kAhead];
+      FourFloats by[kCount][kAhead / 4];
+      OUTRIDER_UNROLLED
+      for (int n = 0; n < kAhead; ++n) pieces[n] = read<Piece>(from + (at + n) * kPitch);
+      OUTRIDER_UNROLLED
+      for (int i = 0; i < kCount; ++i) {
+        OUTRIDER_UNROLLED
+        for (int n = 0; n < kAhead / 4; ++n) {
+          by[i][n] = read<FourFloats>(weights + i * kBlock + at + 4 * n);
+        }
+      }
+      OUTRIDER_UNROLLED
+      for (int n = 0; n < kAhead; n += 4) {
+        OUTRIDER_UNROLLED
+        for (int i = 0; i < kCount; ++i) {
+          add_one(pieces[n], by[i][n / 4].x, sums[i]);
+          add_one(pieces[n + 1], by[i][n / 4].y, sums[i]);
+          add_one(pieces[n + 2], by[i][n / 4].z, sums[i]);
+          add_one(pieces[n + 3], by[i][n / 4].w, sums[i]);
+        }
+      }
+    }
+    while (at < span.end) add_next();
+  }
+  static OUTRIDER_DEVICE void add_one(const Piece& piece, float weight, float (&sums)[kEach]) {
+    OUTRIDER_UNROLLED
+    for (int e = 0; e < kEach; ++e) sums[e] = fused(widen(piece.of[e]), weight, sums[e]);
+  }
+
+  OUTRIDER_DEVICE float* partial(int query) const {
+    const std::int64_t row = look.row(query) * p.task.parts + part;
+    return p.task.partials +
+           (row * p.task.shape.heads + look.query_head(query)) * (p.stride + kPartialExtra);
   }
 };
 
@@ -351,12 +356,12 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCombineThreads, 1) combine_row(OUTRIDER_ARGUMEN
 
 template <class T, int kEach>
 void run_values(const AttentionBatch& batch, Stream stream) {
-  using Chain = ValueChain<T, kEach>;
+  using Block = PartBlock<T, kEach>;
   const Attention& task = batch.task;
   const DeviceLimits& limits = device_limits();
-  const std::int64_t columns = task.parts * ((batch.stride + Chain::kSlice - 1) / Chain::kSlice);
+  const std::int64_t columns = task.parts * ((batch.stride + Block::kSlice - 1) / Block::kSlice);
   const std::int64_t blocks = columns * task.shape.kv_heads * task.num_bundles;
-  std::size_t bytes = kValueBytes<T, kEach>;
+  std::size_t bytes = Block::kBytes;
   // So that no two share a multiprocessor where each could have its own: a kernel that begins
   // beside the one before it is not spread evenly.
   if (blocks <= limits.multiprocessors) {
@@ -373,10 +378,7 @@ void run(const AttentionBatch& batch, Stream stream) {
   const Attention& task = batch.task;
   const std::int64_t slices = (batch.stride + 2 * kWarpLanes - 1) / (2 * kWarpLanes);
   const std::int64_t blocks = task.parts * slices * task.shape.kv_heads * task.num_bundles;
-  const std::int64_t pairs = task.num_rows * task.shape.heads / task.shape.kv_heads;
-  // Of many queries a block is bound by reading shared memory, as often for half of the elements.
-  const bool is_few =
-      2 * blocks <= device_limits().multiprocessors && pairs <= 2 * task.num_bundles;
+  const bool is_few = 2 * blocks <= device_limits().multiprocessors;
   if (is_few) return run_values<T, 1>(batch, stream);
   run_values<T, 2>(batch, stream);
 }
@@ -385,7 +387,7 @@ void run(const AttentionBatch& batch, Stream stream) {
 
 void attend(const Attention& attention, Stream stream) {
   score_positions(attention, stream);
-  const AttentionBatch batch{attention, static_cast<int>(pad_to_lanes(attention.shape.head_dim))};
+  const AttentionBatch batch(attention);
   if (attention.planes.is_bf16) return run<std::uint16_t>(batch, stream);
   run<float>(batch, stream);
 }

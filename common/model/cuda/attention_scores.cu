@@ -1,12 +1,13 @@
 // Attention's scores: a thread block takes a block of positions, a head of keys and up to eight
-// queries, and a thread one position for two of them. SPDX-License-Identifier: Apache-2.0
+// queries, and a thread one position for four of them. SPDX-License-Identifier: Apache-2.0
 #include "common/model/cuda/attention_tiles.h"
 
 namespace outrider::cuda {
 namespace {
 
-constexpr int kScoreThreads = 4 * kBlock;
-constexpr int kThreadQueries = kMaxBundle / (kScoreThreads / kBlock);  // of a position
+constexpr int kThreadQueries = 4;  // of a position
+constexpr int kScoreThreads = kBlock * kMaxBundle / kThreadQueries;
+constexpr int kScoreWarps = kScoreThreads / kWarpLanes;
 
 // A key by some queries in shared memory, `stride` floats apart, element after element.
 template <class T, int kQueries>
@@ -44,8 +45,32 @@ OUTRIDER_DEVICE void score(const AttentionBatch& p, const Look& look, int q, int
   }
 }
 
+// Those of queries from q on. slots: where each of them sees the position.
 template <class T>
-OUTRIDER_KERNEL OUTRIDER_BOUNDS(kScoreThreads, 2) score_block(OUTRIDER_ARGUMENT AttentionBatch p) {
+OUTRIDER_DEVICE void score_thread(const AttentionBatch& p, const Look& look, int q, int position,
+                                  const std::int32_t (&slots)[kThreadQueries],
+                                  std::int32_t slot_of_lead, const T* staged,
+                                  const float* queries) {
+  const auto key_of = [&](std::int32_t slot) {
+    if (slot == slot_of_lead) return staged;
+    return static_cast<const T*>(p.task.planes.keys) + slot_offset(p, slot, look.head);
+  };
+  bool is_one = q + kThreadQueries <= look.count;
+  OUTRIDER_UNROLLED
+  for (int i = 1; i < kThreadQueries; ++i) is_one = is_one && slots[i] == slots[0];
+  if (is_one) {
+    return score<T, kThreadQueries>(p, look, q, position, slots[0], key_of(slots[0]), queries);
+  }
+  OUTRIDER_UNROLLED
+  for (int i = 0; i < kThreadQueries; ++i) {
+    if (q + i >= look.count) return;
+    score<T, 1>(p, look, q + i, position, slots[i], key_of(slots[i]), queries);
+  }
+}
+
+template <class T>
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kScoreThreads, sizeof(T) == 2 ? 6 : 4)
+    score_block(OUTRIDER_ARGUMENT AttentionBatch p) {
   const Look look(p, block_y(), block_z());
   const int pitch = p.stride * static_cast<int>(sizeof(T)) + 16;  // shares no bank
   std::byte* keys = shared_memory();
@@ -55,37 +80,35 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kScoreThreads, 2) score_block(OUTRIDER_ARGUMENT 
   allow_next();
   const int thread = thread_index();
   if (first >= look.lead.end) return wait_for_previous();  // a kernel ends behind the one before
-  if (thread < kBlock) slots[thread] = SeenSlot(look.lead, first + thread).slot;
-  static_assert(kThreadQueries == 2);
   const int at = thread % kBlock, position = first + at, q = thread / kBlock * kThreadQueries;
+  const std::int32_t of_lead = seen_slot(look.lead, position);
+  if (thread < kBlock) slots[at] = of_lead;
   std::int32_t seen[kThreadQueries];
+  int row = -1;
+  OUTRIDER_UNROLLED
   for (int i = 0; i < kThreadQueries; ++i) {
-    const int query = smaller(q + i, look.count - 1);
-    seen[i] = SeenSlot(p.task.rows[look.row(query)], position).slot;
+    const int next = look.row(smaller(q + i, look.count - 1));
+    seen[i] = i > 0 && next == row
+                  ? seen[i - 1]
+                  : seen_slot_beside(p.task.rows[next], look.lead, position, of_lead);
+    row = next;
   }
   wait_for_previous();
-  for (int i = thread; i < look.count * p.stride / 4; i += kScoreThreads) {
-    const int query = i / (p.stride / 4), at = i % (p.stride / 4) * 4;
+  for (int query = thread / kWarpLanes; query < look.count; query += kScoreWarps) {
     const std::int64_t head = look.row(query) * p.task.shape.heads + look.query_head(query);
-    copy_async(queries + query * p.stride + at, p.task.queries + head * p.stride + at);
+    for (int k = thread % kWarpLanes * 4; k < p.stride; k += kWarpLanes * 4) {
+      copy_async(queries + query * p.stride + k, p.task.queries + head * p.stride + k);
+    }
   }
   sync_threads();
-  stage_slots<T, 0>(p, look, p.task.planes.keys, slots, 0, p.stride, pitch, {thread, kScoreThreads},
-                    keys);
+  stage_slots<T, 16, kScoreThreads>(p, look, p.task.planes.keys, slots, 0, p.stride, pitch, thread,
+                                    keys);
   commit_copies();
   wait_copies<0>();
   sync_threads();
   if (q >= look.count) return;
-  const auto key_of = [&](std::int32_t slot) {
-    if (slot == slots[at]) return reinterpret_cast<const T*>(keys + at * pitch);
-    return static_cast<const T*>(p.task.planes.keys) + slot_offset(p, slot, look.head);
-  };
-  const bool has_next = q + 1 < look.count;
-  if (has_next && seen[0] == seen[1]) {
-    return score<T, 2>(p, look, q, position, seen[0], key_of(seen[0]), queries);
-  }
-  score<T, 1>(p, look, q, position, seen[0], key_of(seen[0]), queries);
-  if (has_next) score<T, 1>(p, look, q + 1, position, seen[1], key_of(seen[1]), queries);
+  score_thread(p, look, q, position, seen, of_lead, reinterpret_cast<const T*>(keys + at * pitch),
+               queries);
 }
 
 template <class T>
@@ -105,7 +128,7 @@ void run(const AttentionBatch& batch, Stream stream) {
 }  // namespace
 
 void score_positions(const Attention& attention, Stream stream) {
-  const AttentionBatch batch{attention, static_cast<int>(pad_to_lanes(attention.shape.head_dim))};
+  const AttentionBatch batch(attention);
   if (attention.planes.is_bf16) return run<std::uint16_t>(batch, stream);
   run<float>(batch, stream);
 }

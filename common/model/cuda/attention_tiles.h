@@ -15,7 +15,16 @@ inline constexpr float kUnseen = -__builtin_inff();
 
 struct AttentionBatch {
   Attention task;
-  int stride;  // of a head
+  int stride;             // of a head
+  int shared;             // queries of a row that share a head of keys
+  std::uint64_t inverse;  // 2^32 / shared, rounded up: divides what is below 2^16
+
+  explicit AttentionBatch(const Attention& of)
+      : task(of),
+        stride(static_cast<int>(pad_to_lanes(of.shape.head_dim))),
+        shared(static_cast<int>(of.shape.heads / of.shape.kv_heads)),
+        inverse(((std::uint64_t{1} << 32) + static_cast<std::uint64_t>(shared) - 1) /
+                static_cast<std::uint64_t>(shared)) {}
 };
 
 template <class T>
@@ -34,19 +43,23 @@ OUTRIDER_DEVICE std::int64_t slot_offset(const AttentionBatch& p, std::int32_t s
 struct Look {
   int head;  // of keys
   int first, count;
-  int shared;  // queries of a row that share the head
+  int shared;
+  std::uint64_t inverse;
   SeenRow lead;
 
   OUTRIDER_DEVICE Look(const AttentionBatch& p, int head, int bundle)
       : head(head),
         first(p.task.bundles[bundle].first),
         count(p.task.bundles[bundle].count),
-        shared(static_cast<int>(p.task.shape.heads / p.task.shape.kv_heads)),
+        shared(p.shared),
+        inverse(p.inverse),
         lead(p.task.rows[p.task.bundles[bundle].lead]) {}
 
-  OUTRIDER_DEVICE int row(int query) const { return (first + query) / shared; }
+  OUTRIDER_DEVICE int row(int query) const {
+    return static_cast<int>(static_cast<std::uint64_t>(first + query) * inverse >> 32);
+  }
   OUTRIDER_DEVICE int query_head(int query) const {
-    return head * shared + (first + query) % shared;
+    return head * shared + first + query - row(query) * shared;
   }
 };
 
@@ -58,25 +71,22 @@ OUTRIDER_DEVICE float* scores_of(const AttentionBatch& p, const Look& look, int 
   return p.task.scores + row * score_stride(p);
 }
 
-// A thread among those that copy; those with an index below 0 do not.
-struct Threads {
-  int index, count;
-};
-
-// Copies elements [k, k + count) of a block's slots to shared memory, `pitch` bytes apart. slots:
-// of the block's positions, -1 where the lead sees none. kPieces: of 16 bytes that a slot has room
-// for; 0: as many as there are.
-template <class T, int kPieces>
+// Copies elements [k, k + count) of a block's slots to shared memory, `pitch` bytes apart, with
+// kThreads threads, kPieces of which share a slot. slots: of the block's positions, -1 where the
+// lead sees none.
+template <class T, int kPieces, int kThreads>
 OUTRIDER_DEVICE void stage_slots(const AttentionBatch& p, const Look& look, const void* plane,
-                                 const std::int32_t* slots, int k, int count, int pitch,
-                                 Threads threads, std::byte* to) {
-  const int pieces = count * static_cast<int>(sizeof(T)) / 16;
-  const int each = kPieces > 0 ? kPieces : pieces;
-  for (int i = threads.index; i < kBlock * each; i += threads.count) {
-    const int at = i / each, piece = i % each;
-    if (slots[at] < 0 || piece >= pieces) continue;
+                                 const std::int32_t* slots, int k, int count, int pitch, int thread,
+                                 std::byte* to) {
+  constexpr int kElements = 16 / sizeof(T);  // of a piece
+  OUTRIDER_UNROLLED
+  for (int i = 0; i < kBlock * kPieces / kThreads; ++i) {
+    const int at = (i * kThreads + thread) / kPieces;
+    if (slots[at] < 0) continue;
     const T* from = static_cast<const T*>(plane) + slot_offset(p, slots[at], look.head) + k;
-    copy_async(to + at * pitch + piece * 16, reinterpret_cast<const std::byte*>(from) + piece * 16);
+    for (int piece = thread % kPieces; piece * kElements < count; piece += kPieces) {
+      copy_async(to + at * pitch + piece * 16, from + piece * kElements);
+    }
   }
 }
 
@@ -91,15 +101,18 @@ OUTRIDER_DEVICE bool has_path_of(const SeenRow& row, const SeenRow& lead) {
          (row.num_common == lead.num_common || row.own == nullptr);
 }
 
-// Whether a row sees a position, and from which slot.
-struct SeenSlot {
-  bool is_seen;
-  std::int32_t slot;
-
-  OUTRIDER_DEVICE SeenSlot(const SeenRow& row, int position)
-      : is_seen(position >= row.begin && position < row.end),
-        slot(is_seen ? slot_at(row, position) : -1) {}
-};
+// From which slot a row sees a position; -1: it does not.
+OUTRIDER_DEVICE std::int32_t seen_slot(const SeenRow& row, int position) {
+  return position >= row.begin && position < row.end ? slot_at(row, position) : -1;
+}
+// The same, where the lead's is known.
+OUTRIDER_DEVICE std::int32_t seen_slot_beside(const SeenRow& row, const SeenRow& lead, int position,
+                                              std::int32_t slot_of_lead) {
+  const bool is_same = slot_of_lead >= 0 && row.common == lead.common &&
+                       position < smaller(row.num_common, lead.num_common);
+  if (!is_same) return seen_slot(row, position);
+  return position >= row.begin && position < row.end ? slot_of_lead : -1;
+}
 
 // Fills the scores of all positions, [rows, heads, parts * kAttentionPart].
 void score_positions(const Attention& attention, Stream stream);

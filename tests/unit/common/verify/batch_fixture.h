@@ -61,7 +61,7 @@ class WatchedModel final : public Model {
 
 class BatchTest : public SchedulerTest {
  protected:
-  BatchTest() {
+  explicit BatchTest(Position max_positions = 256) : SchedulerTest(max_positions) {
     options_.max_concurrent_sessions = 8;
     options_.max_batched_rows = 256;
     options_.prefill_chunk = 4;

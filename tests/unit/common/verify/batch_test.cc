@@ -212,6 +212,67 @@ TEST_F(BatchTest, APromptTakesNoMoreOfTheDeviceThanItsTenantsShare) {
   EXPECT_NEAR(static_cast<double>(rows), 25 * 4.8, 3);
 }
 
+class LongPromptTest : public BatchTest {
+ protected:
+  static constexpr Position kPrompt = 60'000, kAnswer = 1'200;
+  LongPromptTest() : BatchTest(kPrompt + 100) {}
+
+  // As long as a GPU takes that computes rows beside reading a 7B model's weights; who rode. They
+  // hear their verdicts at once.
+  std::vector<StreamId> ride_by_rows() {
+    EXPECT_TRUE(scheduler().start(now()));
+    scheduler().compute();
+    clock_.advance(from_ms(18.0 + 0.1 * static_cast<double>(device_.passes.back().rows)));
+    scheduler().finish(now());
+    const auto served = scheduler().last_served();
+    for (const StreamId stream : served) {
+      const VerifySession* const session = scheduler().session(stream);
+      if (session == nullptr) continue;  // it is over
+      scheduler().receive(stream, {session->tree().end(), 0, AckOnly{}}, now());
+    }
+    return {served.begin(), served.end()};
+  }
+};
+
+TEST_F(LongPromptTest, SixtyThousandTokensDelayNobodyByMoreThanTwoPasses) {
+  const SchedulerOptions usual;
+  options_.prefill_chunk = usual.prefill_chunk;
+  options_.prefill_budget = usual.prefill_budget;
+  options_.max_batched_rows = usual.max_batched_rows;
+  options_.max_concurrent_sessions = 9;
+  begin();
+  std::vector<Open> asked;
+  for (StreamId stream = 1; stream <= 8; ++stream) {
+    asked.push_back(open_message({static_cast<TokenId>(stream - 1)}, kAnswer));
+    open(stream, asked.back());
+  }
+  const TimePoint before = now();
+  EXPECT_THAT(ride_by_rows(), SizeIs(8));
+  const Duration pass = now() - before;
+  const Open longest = open_message(std::vector<TokenId>(kPrompt, 3), 5);
+  open(9, longest);
+  std::vector<TimePoint> last(9, now());
+  Duration most{0};
+  int passes = 0;
+  for (; heard<Verdict>(9).empty() && passes < 2000; ++passes) {
+    for (const StreamId stream : ride_by_rows()) {
+      if (stream == 9) continue;
+      most = std::max(most, now() - last[stream]);
+      last[stream] = now();
+    }
+  }
+  for (StreamId stream = 1; stream <= 8; ++stream) most = std::max(most, now() - last[stream]);
+  EXPECT_LE(most - pass, 2 * pass);
+  EXPECT_LT(passes, 1100) << "nor do they keep the prompt waiting";
+  for (StreamId stream = 1; stream <= 9; ++stream) {
+    while (scheduler().session(stream) != nullptr && !HasFailure()) ride_by_rows();
+  }
+  EXPECT_EQ(answer(9), expected(longest));
+  for (StreamId stream = 1; stream <= 8; ++stream) {
+    EXPECT_EQ(answer(stream), expected(asked[stream - 1])) << stream;
+  }
+}
+
 // --- one leaves ---------------------------------------------------------------------------------
 
 TEST_F(BatchTest, ARowThatNamesNoTokenEndsItsSessionAndNoOther) {

@@ -16,7 +16,7 @@ namespace outrider {
 
 class SchedulerTest : public testing::Test {
  protected:
-  SchedulerTest() {
+  explicit SchedulerTest(Position max_positions = 256) : model_(8, max_positions) {
     options_.max_concurrent_sessions = 2;
     options_.prefill_chunk = 2;
     options_.max_batched_rows = 1;  // each has a pass of its own; batch_test.cc is about others

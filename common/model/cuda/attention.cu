@@ -200,7 +200,9 @@ struct PartBlock {
       sync_threads();  // the weights of block b - 1 are there
       if (b > 0 && is_needed) add_block(b - 1, query, sums);
     }
-    for (int i = 0; is_needed && i < kSumQueries && query + i < look.count; ++i) {
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kSumQueries; ++i) {
+      if (!is_needed || query + i >= look.count) continue;
       OUTRIDER_UNROLLED
       for (int e = 0; e < kEach; ++e) partial(query + i)[k + kEach * lane + e] = sums[i][e];
     }

@@ -82,15 +82,14 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kScoreThreads, sizeof(T) == 2 ? 6 : 4)
   if (first >= look.lead.end) return wait_for_previous();  // a kernel ends behind the one before
   const int at = thread % kBlock, position = first + at, q = thread / kBlock * kThreadQueries;
   const std::int32_t of_lead = seen_slot(look.lead, position);
-  if (thread < kBlock) slots[at] = of_lead;
-  std::int32_t seen[kThreadQueries];
+  slots[at] = of_lead;
+  std::int32_t seen[kThreadQueries], slot = -1;
   int row = -1;
   OUTRIDER_UNROLLED
   for (int i = 0; i < kThreadQueries; ++i) {
     const int next = look.row(smaller(q + i, look.count - 1));
-    seen[i] = i > 0 && next == row
-                  ? seen[i - 1]
-                  : seen_slot_beside(p.task.rows[next], look.lead, position, of_lead);
+    if (next != row) slot = seen_slot_beside(p.task.rows[next], look.lead, position, of_lead);
+    seen[i] = slot;
     row = next;
   }
   wait_for_previous();
@@ -106,7 +105,6 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kScoreThreads, sizeof(T) == 2 ? 6 : 4)
   commit_copies();
   wait_copies<0>();
   sync_threads();
-  if (q >= look.count) return;
   score_thread(p, look, q, position, seen, of_lead, reinterpret_cast<const T*>(keys + at * pitch),
                queries);
 }

@@ -15,14 +15,14 @@ namespace outrider {
 
 // A step of the draft: one guess more at the end of a chain.
 struct ChainStep {
-  float covered = 0;     // by what was drafted there before, by look-up: the chance that it stands
+  float covered = 0;     // by what was there before, the edge's or look-up's: the chance of it
   bool brought = false;  // the guess became text, and had not been drafted there before
 };
 
 // How often a step brings a token, if the chain before it stands: by its depth in the chain, and by
-// what look-up had guessed in its place. A session goes by its own steps, and where they are too
-// few by those of all sessions; what nobody knows of a depth is taken to be as it is one step
-// before.
+// what the edge or look-up had guessed in its place. A session goes by its own steps, and where
+// they are too few by those of all sessions; what nobody knows of a depth is taken to be as it is
+// one step before.
 //
 //   of all(d)        =  (brought + 4 * of all(d - 1)) / (steps + 4)
 //   of a session(d)  =  (brought + 8 * of all(d)    ) / (steps + 8)

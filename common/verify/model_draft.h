@@ -1,13 +1,12 @@
 // A draft model beside the target: before a pass it guesses a chain for each session that is about
-// to ride and whose edge has sent nothing. All chains grow side by side, so that a step of the
-// draft serves many sessions.
+// to ride. All chains grow side by side, so that a step of the draft serves many sessions.
 //
 // A step is run for those sessions, and only if, what they are likely to win by it is worth the
 // time that it takes from all: as the market says for rows (market.h). What that is, shows what
-// earlier steps have brought (draft_experience.h) beyond what look-up had guessed before. So a
-// draft that is too slow for this target, or guesses too badly for this text, rests. A session that
-// rests is tried again now and then: all such steps together take one part in a hundred of what
-// passes do.
+// earlier steps have brought (draft_experience.h) beyond what the edge or look-up had guessed
+// before. So a draft that is too slow for this target, or guesses too badly for this text, rests. A
+// session that rests is tried again now and then: all such steps together take one part in a
+// hundred of what passes do.
 //
 // Its keys and values lie in a pool as the target's do (kv_pool.h): a prompt that begins as one of
 // the same tenant's is not read again. Under a tight bound the sessions that have not drafted for

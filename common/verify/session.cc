@@ -215,7 +215,7 @@ void VerifySession::look_up(double least_chance, const MatchFinder* shared) {
 }
 
 bool VerifySession::may_draft() const {
-  return drafts_ && !finished_ && !plan_ && !is_prefilling() && tree_.ids().living().empty();
+  return drafts_ && !finished_ && !plan_ && !is_prefilling();
 }
 
 NodeIndex VerifySession::add_own(NodeIndex parent, const Guess& guess) {

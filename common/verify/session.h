@@ -89,7 +89,7 @@ class VerifySession final {
   // Adds nodes of this side's own by look-up, as far as the stream accepts them: such that stand
   // with at least this chance. shared: as ServerDraft::grow() says.
   void look_up(double least_chance, const MatchFinder* shared = nullptr);
-  // A draft model may add some: the stream accepts them, and the edge has sent none.
+  // A draft model may add some: the stream accepts them.
   bool may_draft() const;
   // Adds one, which stands with at least this chance if its parent does; kNoNode if it would be of
   // no use.

@@ -253,19 +253,24 @@ TEST_F(ModelDraftTest, WhenItFailsInAPassTheTargetGoesOnAlone) {
   EXPECT_EQ(answer(1), expected(asked));
 }
 
-TEST_F(ModelDraftTest, NobodyGetsItsNodesWhoDoesNotAcceptThemOrDraftsHimself) {
+TEST_F(ModelDraftTest, NobodyGetsItsNodesWhoDoesNotAcceptThem) {
   begin();
-  const Open asked = open_message({1, 2, 3}, 10);
-  open(1, asked);
+  open(1, open_message({1, 2, 3}, 10));
   decode();
   EXPECT_EQ(draft_.passes(), 0);
-  Open edge = accepting({4, 5}, 6);
+}
+
+TEST_F(ModelDraftTest, GuessesBesideWhatTheEdgeSent) {
+  begin();
+  Open edge = accepting({4, 5}, 12);
   edge.policy.pass_policy = PassPolicy::kOnRequest;
-  open(2, edge);
+  open(1, edge);
   decode();
-  grow(2, {{1, 0, 255}});
-  scheduler().draft(clock_);
-  EXPECT_EQ(draft_.passes(), 0) << "the edge has sent a node";
+  EXPECT_EQ(draft_.passes(), 0) << "nothing asks for a pass";
+  const TokenId wrong = (expected(edge)[answer(1).size()] + 1) % 8;
+  grow(1, {{wrong, 0, 10}});
+  decode();
+  EXPECT_GT(own_tokens(1), 0);
 }
 
 TEST_F(ModelDraftTest, WhenItFailsTheTargetGoesOnAlone) {

@@ -196,7 +196,7 @@ struct SchedulerOptions {
   std::function<Duration()> wall_clock = {};  // since 1970, shown to every edge; empty: not
   // Of equal or greater urgency (service_tier); the next Open waits in the queue.
   std::uint32_t max_concurrent_sessions = 8;
-  std::uint32_t max_queued_requests = 0;      // Opens that wait for a place; the next is refused
+  std::uint32_t max_queued_requests = 0;  // Opens that wait for a place; the next is refused
   Duration queue_timeout = std::chrono::seconds(30);  // after which one that waits is refused
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
   std::uint32_t max_batched_rows = 256;  // of one pass for several sessions; at least max_rows

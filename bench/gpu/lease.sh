@@ -2,7 +2,7 @@
 # What a bare machine with one H100 or H200 is asked: whether our kernels, a model and a server on them have the CPU's
 # bits there, and how fast they are. Each step ends within ten minutes and may be run alone.
 #
-#   bench/gpu/lease.sh pack            where it was built: collects programs and libraries in build/lease, to carry there
+#   bench/gpu/lease.sh pack            where it was built: programs and libraries as build/lease.tar.xz, to carry there
 #   bench/gpu/lease.sh [STEP..]        on the machine, in the carried tree: bits speed memory server [all of them]
 #   bench/gpu/lease.sh --host          without a GPU: all that proves correctness, by fibers
 #
@@ -11,7 +11,7 @@
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-readonly BUILD=${BUILD:-build/release} LEASE=build/lease
+readonly BUILD=${BUILD:-build/release} LEASE=build/lease ARCHIVE=build/lease.tar.xz
 OUT=${OUT:-$LEASE/out}
 readonly TARGET=models/demo-target
 failed=()
@@ -35,7 +35,8 @@ pack() {
     ldd "$BUILD/bin/$program" | awk '$3 ~ /^\// && $1 !~ /^(libc|libm|libdl|librt|libpthread|ld-linux.*)\.so/ {print $3}' |
       xargs -r cp -L -t $LEASE/lib
   done
-  du -sh $LEASE/bin $LEASE/lib
+  tar -C $LEASE -cJf $ARCHIVE bin lib
+  du -h $ARCHIVE
 }
 
 bits() { step bits "$LEASE/bin/outrider-gpu-check" --only-bits --model $TARGET --dtype f32,bf16,int8,int4 --cases 14; }
@@ -61,7 +62,10 @@ host() {
 }
 
 mkdir -p "$OUT"
-carried() { export LD_LIBRARY_PATH="$PWD/$LEASE/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"; }
+carried() {
+  [ -d $LEASE/bin ] || python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' $ARCHIVE $LEASE
+  export LD_LIBRARY_PATH="$PWD/$LEASE/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+}
 case "${1:-}" in
   pack) pack; exit ;;
   --host) host ;;

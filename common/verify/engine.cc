@@ -77,7 +77,22 @@ class VerifyEngine::StreamSink final {
   // Hands over what waits, unless another thread is at it: then that one does.
   void flush() {
     MutexLock lock(mu_);
-    if (calling_) return;
+    if (!calling_) hand_over(lock);
+  }
+  void emit(VerifierEvent event) {
+    MutexLock lock(mu_);
+    waiting_.push_back(std::move(event));
+    if (!calling_) hand_over(lock);
+  }
+  // No event comes after this returns.
+  void close() {
+    const MutexLock lock(mu_);
+    closed_ = true;
+    while (calling_) called_.wait(mu_);
+  }
+
+ private:
+  void hand_over(MutexLock& lock) OUTRIDER_REQUIRES(mu_) {
     calling_ = true;
     while (!closed_ && !waiting_.empty()) {
       VerifierEvent event = std::move(waiting_.front());
@@ -90,18 +105,7 @@ class VerifyEngine::StreamSink final {
     calling_ = false;
     if (closed_) called_.notify_all();
   }
-  void emit(VerifierEvent event) {
-    put(std::move(event));
-    flush();
-  }
-  // No event comes after this returns.
-  void close() {
-    const MutexLock lock(mu_);
-    closed_ = true;
-    while (calling_) called_.wait(mu_);
-  }
 
- private:
   Mutex mu_;
   CondVar called_;
   std::deque<VerifierEvent> waiting_ OUTRIDER_GUARDED_BY(mu_);

@@ -75,15 +75,8 @@ class VerifyEngine::StreamSink final {
     waiting_.push_back(std::move(event));
   }
   // Hands over what waits, unless another thread is at it: then that one does.
-  void flush() {
-    MutexLock lock(mu_);
-    if (!calling_) hand_over(lock);
-  }
-  void emit(VerifierEvent event) {
-    MutexLock lock(mu_);
-    waiting_.push_back(std::move(event));
-    if (!calling_) hand_over(lock);
-  }
+  void flush() { hand_over(nullptr); }
+  void emit(VerifierEvent event) { hand_over(&event); }
   // No event comes after this returns.
   void close() {
     const MutexLock lock(mu_);
@@ -92,7 +85,11 @@ class VerifyEngine::StreamSink final {
   }
 
  private:
-  void hand_over(MutexLock& lock) OUTRIDER_REQUIRES(mu_) {
+  // last: comes behind those that wait; may be null.
+  void hand_over(VerifierEvent* last) {
+    MutexLock lock(mu_);
+    if (last != nullptr) waiting_.push_back(std::move(*last));
+    if (calling_) return;
     calling_ = true;
     while (!closed_ && !waiting_.empty()) {
       VerifierEvent event = std::move(waiting_.front());

@@ -26,6 +26,7 @@ template <class F, int kRowTiles, int kDepth>
 struct FewRows {
   static constexpr int kSumThreads = 2 * kRowTiles * kWarpLanes;
   static constexpr int kThreads = kSumThreads + 2 * kCopyThreads;
+  static constexpr int kBeside = kRowTiles < 4 ? 2 : 1;  // blocks that share a multiprocessor
   static constexpr int kRows = 8 * kRowTiles;
   static constexpr int kRound = kBlock * kDepth;  // groups: whole blocks of a panel
   static constexpr int kLowBytes = kRound * 2 * F::kLowGroup;
@@ -229,7 +230,8 @@ struct FewRows {
 };
 
 template <class F, int kRowTiles, int kDepth>
-OUTRIDER_KERNEL OUTRIDER_BOUNDS((FewRows<F, kRowTiles, kDepth>::kThreads), kRowTiles < 4 ? 2 : 1)
+OUTRIDER_KERNEL OUTRIDER_BOUNDS((FewRows<F, kRowTiles, kDepth>::kThreads),
+                                (FewRows<F, kRowTiles, kDepth>::kBeside))
     few_rows(OUTRIDER_ARGUMENT FewBatch few) {
   const ProductPart part = part_of_block(few.products);
   const FewRows<F, kRowTiles, kDepth> block(few, part);

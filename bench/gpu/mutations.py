@@ -40,6 +40,7 @@ NEEDLESS = {
     'attention.cu: thread_index() % kWarpLanes > 0': 'all lanes write the same',
     'attention_scores.cu: first >= look.lead.end': 'writes that nothing is seen, which nobody reads',
     'product_few_rows.cu: 8 * tile >= rows': 'chains that nobody stores',
+    'attention_tiles.h: smaller(row.num_common, lead.num_common)': 'of a session the lead has the longest list',
     'rowwise.cu: thread < kWarpLanes': 'all warps find the same, and one thread writes it',
     'device.h: fused(-n, 0x1.62ep-1f, bounded)': 'the product is exact',
     'choose.cu: amount > 0': 'adds nothing to a sum',

@@ -105,13 +105,12 @@ OUTRIDER_DEVICE bool has_path_of(const SeenRow& row, const SeenRow& lead) {
 OUTRIDER_DEVICE std::int32_t seen_slot(const SeenRow& row, int position) {
   return position >= row.begin && position < row.end ? slot_at(row, position) : -1;
 }
-// The same, where the lead's is known.
+// The same, where the lead's is known: no row begins behind its lead.
 OUTRIDER_DEVICE std::int32_t seen_slot_beside(const SeenRow& row, const SeenRow& lead, int position,
                                               std::int32_t slot_of_lead) {
   const bool is_same = slot_of_lead >= 0 && row.common == lead.common &&
                        position < smaller(row.num_common, lead.num_common);
-  if (!is_same) return seen_slot(row, position);
-  return position >= row.begin && position < row.end ? slot_of_lead : -1;
+  return is_same ? slot_of_lead : seen_slot(row, position);
 }
 
 // Fills the scores of all positions, [rows, heads, parts * kAttentionPart].

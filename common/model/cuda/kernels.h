@@ -106,13 +106,13 @@ void place_heads(const HeadPlacement& placement, Stream stream);
 struct SeenRow {
   const std::int32_t* common = nullptr;  // [num_common], of the first positions
   const std::int32_t* own = nullptr;     // of those from num_common on
-  std::int32_t num_common = 0;
+  std::int32_t num_common = 0;  // at most end
   std::int32_t begin = 0;
   std::int32_t end = 0;
 };
 
 // Pairs of a row and one of the queries that share a head of keys, counted row by row, which one
-// block looks with. `lead` is the row that sees the furthest of them.
+// block looks with. `lead` is the row that sees the furthest of them; none begins behind it.
 inline constexpr int kMaxBundle = 8;
 struct Bundle {
   std::int32_t first = 0;

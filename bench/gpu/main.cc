@@ -70,9 +70,9 @@ void check_products(Check& check, bool is_quick) {
       check.add(check_product(check.context(), kind, {3, {1, 16}, width}));
     }
     if (kind.type == WeightType::kQuantized) {
-      for (const int tiles : {1, 2, 4, 8}) {
+      for (const int tiles : {1, 2, 4, 8, 16, 32}) {
         for (const int depth : {1, 2}) {
-          check.add(check_product(check.context(), kind, {19, {500}, 1184}, {tiles, depth}));
+          check.add(check_product(check.context(), kind, {41, {500}, 1184}, {tiles, depth}));
         }
       }
     }

@@ -160,7 +160,7 @@ json Speed::cuts() {
     for (const Shape& shape : {kShapes[0], kShapes[2], kShapes[3]}) {
       Copies copies(memory_, kind_named(name), shape, facts_.cache_bytes);
       for (const std::int64_t rows : {1, 8, 16, 32}) {
-        for (const int tiles : {1, 2, 4, 8}) {
+        for (const int tiles : {1, 2, 4, 8, 16, 32}) {
           for (const int depth : {1, 2}) {
             if (depth == 2 && tiles != 1) continue;
             const double time = copies.seconds(rows, {tiles, depth}, seconds() / 3);

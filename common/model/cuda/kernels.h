@@ -39,7 +39,7 @@ constexpr bool has_kernels(const QuantFormat& format) {
 
 // How the products of quantised weights are cut, for measurements. 0: by the number of rows.
 struct ProductChoice {
-  int row_tiles = 0;  // 1, 2, 4: few rows, a block's warps share the groups; 8: many rows
+  int row_tiles = 0;  // 1, 2, 4: few rows, eight times as many a block; 8, 16, 32: many, twice that
   int depth = 0;      // of few rows: groups that each warp sums in a round, 1 or 2
 };
 void multiply_quantized(const Product* products, int count, const MatmulInput& x,
@@ -106,7 +106,7 @@ void place_heads(const HeadPlacement& placement, Stream stream);
 struct SeenRow {
   const std::int32_t* common = nullptr;  // [num_common], of the first positions
   const std::int32_t* own = nullptr;     // of those from num_common on
-  std::int32_t num_common = 0;  // at most end
+  std::int32_t num_common = 0;           // at most end
   std::int32_t begin = 0;
   std::int32_t end = 0;
 };

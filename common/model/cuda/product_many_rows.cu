@@ -222,8 +222,9 @@ int choose_tiles(const Product* products, int count, std::int64_t rows) {
 
 }  // namespace
 
-void multiply_many_rows(const Product* products, int count, const MatmulInput& x, Stream stream) {
-  const int tiles = choose_tiles(products, count, x.rows);
+void multiply_many_rows(const Product* products, int count, const MatmulInput& x, int tiles,
+                        Stream stream) {
+  if (tiles == 0) tiles = choose_tiles(products, count, x.rows);
   with_format(products[0].weights.format, [&]<class F>(F) {
     if (tiles == 1) return run<F, 1>(products, count, x, stream);
     if (tiles == 2) return run<F, 2>(products, count, x, stream);

@@ -20,12 +20,13 @@ void multiply_quantized(const Product* products, int count, const MatmulInput& x
   std::int64_t outputs = 0;
   for (int i = 0; i < count; ++i) outputs += products[i].weights.outputs;
   ProductChoice by = choice;
-  if (by.row_tiles == 0) {
-    const bool is_few = x.rows <= (outputs < kManyOutputs ? most : 8);
-    by.row_tiles = !is_few ? 8 : x.rows <= 8 ? 1 : x.rows <= 16 ? 2 : 4;
+  if (by.row_tiles == 0 && x.rows <= (outputs < kManyOutputs ? most : 8)) {
+    by.row_tiles = x.rows <= 8 ? 1 : x.rows <= 16 ? 2 : 4;
+  }
+  if (by.row_tiles == 0 || by.row_tiles > most / 8) {
+    return multiply_many_rows(products, count, x, by.row_tiles / 8, stream);
   }
   if (by.depth == 0) by.depth = format.bits == 4 ? 2 : 1;
-  if (by.row_tiles > most / 8) return multiply_many_rows(products, count, x, stream);
   multiply_few_rows(products, count, x, by, stream);
 }
 

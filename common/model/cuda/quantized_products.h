@@ -12,6 +12,8 @@ namespace outrider::cuda {
 // scale a group.
 void multiply_few_rows(const Product* products, int count, const MatmulInput& x,
                        const ProductChoice& choice, Stream stream);
-void multiply_many_rows(const Product* products, int count, const MatmulInput& x, Stream stream);
+// tiles: 1, 2 or 4, of 16 rows of a block; 0: by the number of rows.
+void multiply_many_rows(const Product* products, int count, const MatmulInput& x, int tiles,
+                        Stream stream);
 
 }  // namespace outrider::cuda

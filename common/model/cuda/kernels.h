@@ -106,7 +106,7 @@ void place_heads(const HeadPlacement& placement, Stream stream);
 struct SeenRow {
   const std::int32_t* common = nullptr;  // [num_common], of the first positions
   const std::int32_t* own = nullptr;     // of those from num_common on
-  std::int32_t num_common = 0;           // at most end
+  std::int32_t num_common = 0;           // at most `end`
   std::int32_t begin = 0;
   std::int32_t end = 0;
 };

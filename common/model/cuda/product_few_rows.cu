@@ -1,5 +1,5 @@
 // Quantised products of few rows: a block takes a pair of panels. Two warps for each eight rows sum
-// and run the float chains, one of each two outputs of the pair, in registers; eight others copy.
+// and run the float chains, one for each panel, in registers; eight others copy.
 //
 // Groups come in rounds of eight or sixteen. While a round is summed, copies of later ones go on.
 // So 4,096 outputs, 128 pairs, keep the memory of 132 multiprocessors busy, although a sum's chain
@@ -177,9 +177,10 @@ struct FewRows {
     });
   }
 
-  // The sums and chains of a warp: of eight rows, and of two of each four outputs.
+  // The sums and chains of a warp: of eight rows and a panel.
   OUTRIDER_DEVICE void run_sums() const {
-    const int warp = thread_index() / kWarpLanes, tile = warp / 2, first = warp % 2 * 2;
+    const int lane = thread_index() % kWarpLanes, warp = thread_index() / kWarpLanes;
+    const int tile = warp / 2, output = warp % 2 * 16 + lane / 4 * 2;
     float chains[1][2][2] = {};
     int at = 0;  // stage
     for (int r = 0; r < rounds; ++r) {
@@ -192,18 +193,18 @@ struct FewRows {
         OUTRIDER_NOT_UNROLLED
         for (int block = 0; block < kRound; block += kBlock) {
           OUTRIDER_UNROLLED
-          for (int i = 0; i < kBlock; ++i) add_stage_group(stage, block + i, tile, first, chains);
+          for (int i = 0; i < kBlock; ++i) add_stage_group(stage, block + i, tile, output, chains);
         }
       } else {
         OUTRIDER_NOT_UNROLLED
-        for (int i = 0; i < left; ++i) add_stage_group(stage, i, tile, first, chains);
+        for (int i = 0; i < left; ++i) add_stage_group(stage, i, tile, output, chains);
       }
     }
     wait_for_previous();  // those who copy rows did; what is added to was written before
-    store(tile, first, chains[0]);
+    store(tile, output, chains[0]);
   }
 
-  OUTRIDER_DEVICE void add_stage_group(const std::byte* stage, int at, int tile, int first,
+  OUTRIDER_DEVICE void add_stage_group(const std::byte* stage, int at, int tile, int output,
                                        float (&chains)[1][2][2]) const {
     const std::byte* units = stage + kUnits + at / kBlock * 2 * static_cast<int>(kUnitBytes);
     add_group<F, kPairOutputs>(
@@ -211,13 +212,13 @@ struct FewRows {
          stage + kWeightBytes + at * F::kScales * 2 * F::kScaleRow,
          stage + kWeightBytes + kScaleBytes + at * 2 * F::kScaleRow, units, units + kUnitRow,
          stage + kStage - kActivationBytes + (at * kRows + 8 * tile) * kActivations},
-        first, chains);
+        output, chains);
   }
 
-  OUTRIDER_DEVICE void store(int tile, int first, const float (&chains)[2][2]) const {
+  OUTRIDER_DEVICE void store(int tile, int output, const float (&chains)[2][2]) const {
     const int lane = thread_index() % kWarpLanes;
     const std::int64_t n =
-        static_cast<std::int64_t>(block_x() - part.first) * kPairOutputs + lane / 4 * 4 + first;
+        static_cast<std::int64_t>(block_x() - part.first) * kPairOutputs + output;
     OUTRIDER_UNROLLED
     for (int i = 0; i < 2; ++i) {
       const int row = 8 * tile + lane % 4 * 2 + i;

@@ -67,7 +67,7 @@ struct ManyRows {
          scales + (at * F::kScales * kBlockOutputs + output) * F::kScaleBytes,
          minimums + (at * kBlockOutputs + output) * F::kScaleBytes, units, units + kUnitRow,
          x + (at * kRows + warp / kPairs * 8 * kTiles) * kActivations},
-        0, sums);
+        thread_index() % kWarpLanes / 4 * 4, sums);
   }
 
   static constexpr int kLowPieces = F::kLowGroup / 16;  // of a panel's group

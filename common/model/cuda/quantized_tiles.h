@@ -4,8 +4,8 @@
 // A pair of panels is 32 outputs. Lane (g, t) of a warp, g = lane / 4 and t = lane % 4, takes 16
 // bytes of steps t and t + 4: of outputs 4g .. 4g + 3 of the pair. Two mma's take them, the first
 // of outputs 4g and 4g + 1 as its rows g and g + 8, the second of 4g + 2 and 4g + 3. So weights
-// come from memory as 16 bytes a lane and need not be put in another order. A warp may take one of
-// the two alone, 8 bytes a lane.
+// come from memory as 16 bytes a lane and need not be put in another order. Where a warp takes one
+// panel alone, a lane has 8 bytes: outputs 2g and 2g + 1 of the panel are rows g and g + 8.
 //
 // Included by files that hold kernels. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -117,13 +117,13 @@ OUTRIDER_DEVICE std::uint32_t join_bits(std::uint32_t low, std::uint32_t high, i
   return flipped | sign << 1 | sign << 2;
 }
 
-// Of outputs 4g + first and those behind it. high: the pair's high bits of numbers of 6 bits.
+// Of the pair's outputs from `output` on. high: the pair's high bits of numbers of 6 bits.
 template <class F, int kOutputs>
 OUTRIDER_DEVICE TileWeights<kOutputs> load_weights(const std::byte* pair, const std::byte* high,
-                                                   int lane, int first) {
+                                                   int lane, int output) {
   using Words = Several<std::uint32_t, kOutputs>;
-  const std::byte* from = pair + lane / 16 * F::kLowGroup;
-  from += mixed_piece(lane % 4 * 4 + lane / 4 % 4) * 16 + first * 4;
+  const std::byte* from = pair + output / 16 * F::kLowGroup;
+  from += mixed_piece(lane % 4 * 4 + output % 16 / 4) * 16 + output % 4 * 4;
   TileWeights<kOutputs> weights;
   const auto low = read<Words>(from);
   if constexpr (F::kBits == 8) {
@@ -141,7 +141,7 @@ OUTRIDER_DEVICE TileWeights<kOutputs> load_weights(const std::byte* pair, const 
       weights.step[1][o] = low.of[o] >> 4 & 0x0f0f0f0fu;
     }
     if constexpr (F::kBits == 6) {
-      high += lane / 16 * F::kHighGroup + lane / 4 % 4 * 16 + first * 4;
+      high += output / 16 * F::kHighGroup + output % 16 * 4;
       OUTRIDER_UNROLLED
       for (int half = 0; half < 2; ++half) {
         const auto bits = read<Words>(high + half * 64);
@@ -179,7 +179,7 @@ template <int kOutputs>
 struct TileSums {
   std::int32_t sums[kOutputs / 2][4];  // of each mma
 
-  // Of output 4g + first + o of the pair, row i of 2t and 2t + 1.
+  // Of the lane's output o, row i of 2t and 2t + 1.
   OUTRIDER_DEVICE float of(int o, int i) const {
     return add(as_float(static_cast<std::uint32_t>(sums[o / 2][o % 2 * 2 + i])), -kExact);
   }
@@ -298,12 +298,13 @@ struct GroupPlace {
   const std::byte* x;  // the first of the rows of activations
 };
 
-// Adds a group to the chains of a lane: of each tile of rows, [output 4g + first + o][row 2t + i].
+// Adds a group to the chains of a lane, whose outputs of the pair begin at `output`: of each tile
+// of rows, [output][row 2t + i].
 template <class F, int kWidth, int kTiles, int kOutputs>
-OUTRIDER_DEVICE void add_group(const GroupPlace& at, int first,
+OUTRIDER_DEVICE void add_group(const GroupPlace& at, int output,
                                float (&chains)[kTiles][kOutputs][2]) {
-  const int lane = thread_index() % kWarpLanes, output = lane / 4 * 4 + first;
-  const auto weights = load_weights<F, kOutputs>(at.low, at.high, lane, first);
+  const int lane = thread_index() % kWarpLanes;
+  const auto weights = load_weights<F, kOutputs>(at.low, at.high, lane, output);
   Several<float, kOutputs> minimum = {};
   if constexpr (F::kMinimum) {
     minimum = several_scales<F, kOutputs>(at.minimums, output, at.minimum_units + output * 2);

@@ -171,8 +171,12 @@ void Seating::look_up(VerifyStreams& streams, TimePoint now) const {
 }
 
 Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& clock) const {
-  if (is_bare(number_ + 1)) return draft.draft({}, {}, clock);
   const TimePoint now = clock.now();
+  const Worth asked = worth(streams, now);
+  // A pass that the sessions' texts fill has no row for a guess.
+  if (is_bare(number_ + 1) || asked.sessions >= options_.max_batched_rows) {
+    return draft.draft({}, {}, clock);
+  }
   look_up(streams, now);
   std::vector<ModelDraft::Client> clients;
   for (auto& [id, stream] : streams) {
@@ -180,7 +184,7 @@ Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& cl
     if (!stream.session()->may_draft() || ready_at(stream) > now) continue;
     clients.push_back({id, stream.drafted(), &stream.name().owner, weight(stream)});
   }
-  return draft.draft(clients, worth(streams, now), clock);
+  return draft.draft(clients, asked, clock);
 }
 
 void Seating::Passes::add(std::size_t rows, Duration took) {

@@ -260,6 +260,17 @@ TEST_F(ModelDraftTest, NobodyGetsItsNodesWhoDoesNotAcceptThem) {
   EXPECT_EQ(draft_.passes(), 0);
 }
 
+TEST_F(ModelDraftTest, APassThatTextsFillHasNoRowForAGuess) {
+  options_.max_batched_rows = 2;
+  begin();
+  for (StreamId stream = 1; stream <= 2; ++stream) open(stream, accepting({1, 2, 3}, 10));
+  decode(6);
+  EXPECT_EQ(draft_.passes(), 0);
+  scheduler().disconnect(2, now());
+  decode();
+  EXPECT_GT(draft_.passes(), 0) << "one is left";
+}
+
 TEST_F(ModelDraftTest, GuessesBesideWhatTheEdgeSent) {
   begin();
   Open edge = accepting({4, 5}, 12);

@@ -39,8 +39,10 @@ constexpr bool has_kernels(const QuantFormat& format) {
 
 // How the products of quantised weights are cut, for measurements. 0: by the number of rows.
 struct ProductChoice {
-  int row_tiles = 0;  // 1, 2, 4: few rows, eight times as many a block; 8, 16, 32: many, twice that
-  int depth = 0;      // of few rows: groups that each warp sums in a round, 1 or 2
+  // 1, 2, 4: by the kernel of few rows, of which a block takes 8, 16 or 32; 8, 16, 32: by that of
+  // many, of which a block takes 16, 32 or 64.
+  int row_tiles = 0;
+  int depth = 0;  // of few rows: groups that each warp sums in a round, 1 or 2
 };
 void multiply_quantized(const Product* products, int count, const MatmulInput& x,
                         const ProductChoice& choice, Stream stream);

@@ -79,6 +79,15 @@ class BatchTest : public SchedulerTest {
     const auto served = scheduler().last_served();
     return {served.begin(), served.end()};
   }
+  // One turn that takes so long, and so much longer for each of its rows; who rode.
+  std::vector<StreamId> ride_by_rows(Duration pass, Duration row) {
+    EXPECT_TRUE(scheduler().start(now()));
+    scheduler().compute();
+    clock_.advance(pass + row * static_cast<std::int64_t>(device_.passes.back().rows));
+    scheduler().finish(now());
+    const auto served = scheduler().last_served();
+    return {served.begin(), served.end()};
+  }
   void ride_to_the_end() {
     while (!ride().empty()) {
     }

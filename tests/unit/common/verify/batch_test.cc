@@ -193,10 +193,7 @@ TEST_F(BatchTest, APromptTakesNoMoreOfTheDeviceThanItsTenantsShare) {
   options_.prefill_budget = 3;
   begin();
   const auto rows_of_next = [&] {
-    EXPECT_TRUE(scheduler().start(now()));
-    scheduler().compute();
-    clock_.advance(from_ms(1) * static_cast<std::int64_t>(device_.passes.back().rows));
-    scheduler().finish(now());
+    ride_by_rows(Duration{0}, from_ms(1));
     return device_.passes.back().rows;
   };
   for (const StreamId modest : {1, 2, 3}) {
@@ -219,18 +216,14 @@ class LongPromptTest : public BatchTest {
 
   // As long as a GPU takes that computes rows beside reading a 7B model's weights; who rode. They
   // hear their verdicts at once.
-  std::vector<StreamId> ride_by_rows() {
-    EXPECT_TRUE(scheduler().start(now()));
-    scheduler().compute();
-    clock_.advance(from_ms(18.0 + 0.1 * static_cast<double>(device_.passes.back().rows)));
-    scheduler().finish(now());
-    const auto served = scheduler().last_served();
+  std::vector<StreamId> ride_on_gpu() {
+    const std::vector<StreamId> served = ride_by_rows(from_ms(18), from_ms(0.1));
     for (const StreamId stream : served) {
       const VerifySession* const session = scheduler().session(stream);
       if (session == nullptr) continue;  // it is over
       scheduler().receive(stream, {session->tree().end(), 0, AckOnly{}}, now());
     }
-    return {served.begin(), served.end()};
+    return served;
   }
 };
 
@@ -247,7 +240,7 @@ TEST_F(LongPromptTest, SixtyThousandTokensDelayNobodyByMoreThanTwoPasses) {
     open(stream, asked.back());
   }
   const TimePoint before = now();
-  EXPECT_THAT(ride_by_rows(), SizeIs(8));
+  EXPECT_THAT(ride_on_gpu(), SizeIs(8));
   const Duration pass = now() - before;
   const Open longest = open_message(std::vector<TokenId>(kPrompt, 3), 5);
   open(9, longest);
@@ -255,7 +248,7 @@ TEST_F(LongPromptTest, SixtyThousandTokensDelayNobodyByMoreThanTwoPasses) {
   Duration most{0};
   int passes = 0;
   for (; heard<Verdict>(9).empty() && passes < 2000; ++passes) {
-    for (const StreamId stream : ride_by_rows()) {
+    for (const StreamId stream : ride_on_gpu()) {
       if (stream == 9) continue;
       most = std::max(most, now() - last[stream]);
       last[stream] = now();
@@ -265,7 +258,7 @@ TEST_F(LongPromptTest, SixtyThousandTokensDelayNobodyByMoreThanTwoPasses) {
   EXPECT_LE(most - pass, 2 * pass);
   EXPECT_LT(passes, 1100) << "nor do they keep the prompt waiting";
   for (StreamId stream = 1; stream <= 9; ++stream) {
-    while (scheduler().session(stream) != nullptr && !HasFailure()) ride_by_rows();
+    while (scheduler().session(stream) != nullptr && !HasFailure()) ride_on_gpu();
   }
   EXPECT_EQ(answer(9), expected(longest));
   for (StreamId stream = 1; stream <= 8; ++stream) {

@@ -34,6 +34,7 @@ def run(options, outcome):
         for number in range(options.times):
             for name in options.faults:
                 time.sleep(scene.source.uniform(*UP_SECONDS))
+                scene.wait_for_answers()
                 occurred[name] += FAULTS[name](scene)
                 print(f'{name} {number + 1}/{options.times}: {scene.load.count} answers, {scene.load.reconnects} reconnects, '
                       f'{len(scene.load.wrong)} wrong', file=sys.stderr)

@@ -18,6 +18,7 @@ EXTRA = 4  # places for additional edges
 PACE_MS = 4  # of a pass
 SETTLE_SECONDS = 20  # to reconnect edges, detect lost ones and read certificates again
 BEGINNINGS = 20  # attempts to catch an edge in the middle of its answer
+IN_THE_MIDDLE = 2  # edges at least, so that a fault interrupts one even if another just ends
 GREEDY_SESSIONS = 2  # that the greedy tenant may have
 FAKE_TIME = Path(f'/usr/lib/{platform.machine()}-linux-gnu/faketime/libfaketimeMT.so.1')
 
@@ -90,6 +91,10 @@ class Scene:
 
     def restart(self, *flags, pace_ms=PACE_MS):
         self.server = self._start(*flags, pace_ms=pace_ms, port=self.server.port)
+
+    def wait_for_answers(self):
+        """Until edges are in the middle of their answers: where all of them still start, a fault interrupts none."""
+        return met(lambda: self.server.metric('num_requests_running') >= IN_THE_MIDDLE)
 
     def begin_long(self):
         """One more edge: (edge, prompt, way), in the middle of its answer; None if all answers ended too soon."""

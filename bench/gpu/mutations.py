@@ -32,13 +32,14 @@ FIRST = {'attention': 'Attention', 'choose': 'Choices', 'rowwise': 'RowsHave|Hea
 # Places without which results stay the same, as 'file: text', each with the reason.
 NEEDLESS = {
     'attention.cu: (block + 1) * kBlock > seen.begin': 'what is not seen has a weight of 0',
-    'attention.cu: block * kBlock < seen.end': 'what is not seen has a weight of 0',
     'attention.cu: at >= seen.begin': 'compares slots that nobody reads',
     'attention.cu: at + 32 >= seen.begin': 'compares slots that nobody reads',
-    'attention.cu: k > 0': 'all slices write the same',
-    'attention.cu: larger(spans[0].begin, spans[1].begin)': 'what is not seen has a weight of 0',
-    'attention.cu: thread_index() % kWarpLanes > 0': 'all lanes write the same',
+    'attention.cu: thread / (kBlock / 4) < blocks': 'copies scores that nobody reads',
+    'attention.cu: warp < look.count': 'finds maxima that nobody reads',
+    'attention.cu: lane > 0': 'all lanes write the same',
     'attention_scores.cu: first >= look.lead.end': 'writes that nothing is seen, which nobody reads',
+    'attention_scores.cu: slot >= 0': 'sums that nobody reads',
+    'attention_scores.cu: larger(slot, 0)': 'nothing is read where no slot is',
     'product_few_rows.cu: 8 * tile >= rows': 'chains that nobody stores',
     'attention_tiles.h: smaller(row.num_common, lead.num_common)': 'of a session the lead has the longest list',
     'rowwise.cu: thread < kWarpLanes': 'all warps find the same, and one thread writes it',

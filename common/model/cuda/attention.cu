@@ -1,10 +1,10 @@
 // Attention in the CPU's blocks of 64 absolute positions and parts of 1,024, in three kernels.
 //
 // Scores of all positions are independent, so their kernel takes a block of positions, a head of
-// keys, and up to eight queries in a thread block. The values' kernel takes a part, block after
-// block: while some of its warps sum the values of a block, one for each query turns the scores of
-// the next one into weights, which needs the maximum so far and no sum of values. The last kernel
-// combines parts in order.
+// keys, and up to eight queries in a thread block. The values' kernel takes a part. The maximum of
+// the positions up to each block needs no rounding, so all weights of a part are found at once, by
+// all warps, while its values are on their way; then some warps sum values, block after block, and
+// the others copy. The last kernel combines parts in order.
 //
 // A thread block reads keys and values once for all its queries, from the slots of the row that
 // sees the furthest; a row whose path has another slot at a position reads that one itself, so
@@ -17,9 +17,13 @@
 namespace outrider::cuda {
 namespace {
 
-constexpr int kWeighThreads = kMaxBundle * kWarpLanes;  // a warp for each query
-constexpr int kSumQueries = 2;                          // of a warp that sums
-constexpr int kValueThreads = kWeighThreads + kMaxBundle / kSumQueries * kWarpLanes;
+constexpr int kSumQueries = 2;  // of a warp that sums
+constexpr int kSumThreads = kMaxBundle / kSumQueries * kWarpLanes;
+constexpr int kCopyThreads = 4 * kWarpLanes;
+constexpr int kValueThreads = kSumThreads + kCopyThreads;
+constexpr int kValueWarps = kValueThreads / kWarpLanes;
+static_assert(kValueWarps == kMaxBundle);            // where a warp takes a query
+static_assert(kValueThreads * 4 == kAttentionPart);  // each copies 16 bytes of a query's scores
 constexpr int kCombineThreads = 128;
 
 struct Span {
@@ -46,13 +50,16 @@ OUTRIDER_DEVICE float sum_weights(float low, float high) {
   return sum;
 }
 
-// What a thread block has in shared memory beside its tiles of values and scores.
+// What a thread block has in shared memory beside its tiles of values.
 struct PartMemory {
-  std::int32_t slots[kAttentionPart];    // the lead's
-  float weights[2][kMaxBundle][kBlock];  // of one block of positions and the next
-  float shrink[2][kMaxBundle];           // of the sums of older blocks
-  Span seen[kMaxBundle];                 // by query
-  std::uint32_t agreement[kMaxBundle];   // bit b: in block b the lead's slots are the query's
+  float weights[kMaxBundle][kAttentionPart];  // scores at first
+  std::int32_t slots[kAttentionPart];         // the lead's
+  float largest[kMaxBundle][kPartBlocks];     // score of a block
+  float maximum[kMaxBundle][kPartBlocks];     // score of all blocks up to it
+  float shrink[kMaxBundle][kPartBlocks];      // of the sums of older blocks
+  float total[kMaxBundle][kPartBlocks];       // of a block's weights
+  Span seen[kMaxBundle];                      // by query
+  std::uint32_t agreement[kMaxBundle];        // bit b: in block b the lead's slots are the query's
 };
 
 // What one thread block does of a part: some queries, a slice of elements, kEach in each lane of a
@@ -61,18 +68,18 @@ template <class T, int kEach>
 struct PartBlock {
   static constexpr int kSlice = kEach * kWarpLanes;
   static constexpr int kPitch = kSlice * static_cast<int>(sizeof(T));
-  static constexpr int kValuesBytes = kBlock * kPitch;
-  static constexpr int kTile = kValuesBytes + kMaxBundle * kBlock * 4;  // and scores, by query
-  static constexpr int kTiles = sizeof(T) == 2 ? 6 : 4;
+  static constexpr int kTile = kBlock * kPitch;
+  static constexpr int kTiles = (64 << 10) / kTile;
   static constexpr int kBytes = kTiles * kTile + static_cast<int>(sizeof(PartMemory));
   static constexpr int kAhead = 16;  // positions whose values are read before they are summed
-  using Piece = Several<T, kEach>;
+  using Piece = Elements<T, kEach>;
 
   const AttentionBatch& p;
   const Look look;
   const int slices, columns;  // of blocks along x
   const int part, k, count;   // elements from k on, and how many there are
   const int first, blocks;    // position, and blocks up to the lead's end; none: at most 0
+  const int thread, lane, warp;
   std::byte* memory;
   PartMemory& beside;
 
@@ -86,32 +93,48 @@ struct PartBlock {
         count(smaller(p.stride - k, kSlice)),
         first(part * static_cast<int>(kAttentionPart)),
         blocks(smaller((look.lead.end - first + kBlock - 1) / kBlock, kPartBlocks)),
+        thread(thread_index()),
+        lane(thread % kWarpLanes),
+        warp(thread / kWarpLanes),
         memory(shared_memory()),
         beside(*reinterpret_cast<PartMemory*>(memory + kTiles * kTile)) {}
 
   OUTRIDER_DEVICE const std::byte* values(int b) const { return memory + b % kTiles * kTile; }
-  OUTRIDER_DEVICE float* scores(int b, int query) const {
-    return reinterpret_cast<float*>(memory + b % kTiles * kTile + kValuesBytes) + query * kBlock;
-  }
 
   OUTRIDER_DEVICE void run() const {
     // What no kernel writes comes before the wait.
-    for (int i = thread_index(); i < blocks * kBlock; i += kValueThreads) {
+    for (int i = thread; i < blocks * kBlock; i += kValueThreads) {
       beside.slots[i] = seen_slot(look.lead, first + i);
     }
     sync_threads();
-    if (thread_index() < kWeighThreads) {
-      const Span seen = find_seen(thread_index() / kWarpLanes);
-      wait_for_previous();
-      run_weights(seen);
+    find_seen(warp);
+    wait_for_previous();
+    if (thread / (kBlock / 4) < blocks) {
+      OUTRIDER_NOT_UNROLLED
+      for (int query = 0; query < look.count; ++query) {
+        copy_async(beside.weights[query] + thread * 4,
+                   scores_of(p, look, query) + first + thread * 4);
+      }
+    }
+    commit_copies();
+    const int copier = thread - kSumThreads;
+    if (copier >= 0) {
+      for (int b = 0; b < kTiles - 1; ++b) fetch(b, copier);
+      wait_copies<kTiles - 1>();
     } else {
-      wait_for_previous();
-      run_sums((thread_index() - kWeighThreads) / kWarpLanes * kSumQueries);
+      wait_copies<0>();
+    }
+    sync_threads();
+    find_weights();
+    if (copier >= 0) {
+      run_copies(copier);
+    } else {
+      run_sums(warp * kSumQueries);
     }
   }
 
   // What a query sees, for all warps too. By all lanes of one.
-  OUTRIDER_DEVICE Span find_seen(int query) const {
+  OUTRIDER_DEVICE void find_seen(int query) const {
     Span seen{0, 0};
     std::uint32_t agreement = ~0u;
     if (query < look.count) {
@@ -119,17 +142,15 @@ struct PartBlock {
       seen = {row.begin - first, row.end - first};
       if (!has_path_of(row, look.lead)) agreement = find_agreement(row, seen);
     }
-    if (thread_index() % kWarpLanes == 0) {
-      beside.seen[query] = seen;
-      beside.agreement[query] = agreement;
-    }
-    return seen;
+    if (lane > 0) return;
+    beside.seen[query] = seen;
+    beside.agreement[query] = agreement;
   }
   OUTRIDER_DEVICE std::uint32_t find_agreement(const SeenRow& row, Span seen) const {
     std::uint32_t mask = 0;
     OUTRIDER_NOT_UNROLLED
     for (int b = 0; b < blocks; ++b) {
-      const int at = b * kBlock + thread_index() % kWarpLanes;
+      const int at = b * kBlock + lane;
       const bool low = at >= seen.begin && at < seen.end;
       const bool high = at + 32 >= seen.begin && at + 32 < seen.end;
       const bool agrees = (!low || slot_at(row, first + at) == beside.slots[at]) &&
@@ -139,66 +160,100 @@ struct PartBlock {
     return mask;
   }
 
-  // Copies blocks, and turns scores into weights one block ahead of the sums. seen: by the warp's
-  // query.
-  OUTRIDER_DEVICE void run_weights(Span seen) const {
-    const int thread = thread_index(), lane = thread % kWarpLanes, query = thread / kWarpLanes;
-    constexpr int kPieces = kBlock / 4;  // of a query's scores, each for one thread
-    const int copied = thread / kPieces, piece = thread % kPieces;
-    const float* from =
-        copied < look.count ? scores_of(p, look, copied) + first + piece * 4 : nullptr;
-    const auto fetch = [&](int b) {
-      if (b < blocks) {
-        stage_slots<T, kPitch / 16, kWeighThreads>(p, look, p.task.planes.values,
-                                                   beside.slots + b * kBlock, k, count, kPitch,
-                                                   thread, memory + b % kTiles * kTile);
-        if (from != nullptr) copy_async(scores(b, copied) + piece * 4, from + b * kBlock);
-      }
-      commit_copies();
-      prefetch_next(b * kWeighThreads + thread);
-    };
-    for (int b = 0; b < kTiles - 2; ++b) fetch(b);
-    float maximum = kUnseen, total = 0.0f;
-    for (int b = 0; b <= blocks; ++b) {
-      wait_copies<kTiles - 3>();
-      sync_threads();  // block b is here for all, and the sums of block b - 2 are done
-      fetch(b + kTiles - 2);
-      if (b == blocks || !sees(seen, b)) continue;
-      const float *low = scores(b, query) + lane, *high = low + kWarpLanes;
-      const float before = maximum;
-      maximum = larger(before, largest_of_warp(larger(*low, *high)));
-      const float weights[2] = {exponential(add(*low, -maximum)),
-                                exponential(add(*high, -maximum))};
-      const float shrink = exponential(add(before, -maximum));
-      float* to = beside.weights[b % 2][query] + lane;
-      to[0] = weights[0];
-      to[kWarpLanes] = weights[1];
-      if (lane == 0) beside.shrink[b % 2][query] = shrink;
-      total = add(multiply(total, shrink), sum_weights(weights[0], weights[1]));
+  // Scores of all queries become weights, each block of positions by a warp.
+  OUTRIDER_DEVICE void find_weights() const {
+    constexpr int kWarpBlocks = kPartBlocks / kValueWarps;
+    OUTRIDER_NOT_UNROLLED
+    for (int query = 0; query < look.count; ++query) {
+      OUTRIDER_UNROLLED
+      for (int i = 0; i < kWarpBlocks; ++i) find_largest(query, i * kValueWarps + warp);
     }
-    if (k > 0 || lane > 0 || query >= look.count) return;
-    partial(query)[p.stride] = maximum;
+    sync_threads();
+    if (warp < look.count && lane < kPartBlocks) find_maximum(warp);
+    sync_threads();
+    OUTRIDER_NOT_UNROLLED
+    for (int query = 0; query < look.count; ++query) {
+      OUTRIDER_UNROLLED
+      for (int i = 0; i < kWarpBlocks; ++i) find_weights(query, i * kValueWarps + warp);
+    }
+  }
+  OUTRIDER_DEVICE void find_largest(int query, int b) const {
+    const float* scores = beside.weights[query] + b * kBlock + lane;
+    const float largest = largest_of_warp(larger(scores[0], scores[kWarpLanes]));
+    if (lane > 0) return;
+    beside.largest[query][b] = sees(beside.seen[query], b) ? largest : kUnseen;
+  }
+  // A lane for each block.
+  OUTRIDER_DEVICE void find_maximum(int query) const {
+    float before = kUnseen;
+    for (int b = 0; b < lane; ++b) before = larger(before, beside.largest[query][b]);
+    const float maximum = larger(before, beside.largest[query][lane]);
+    beside.maximum[query][lane] = maximum;
+    beside.shrink[query][lane] = exponential(add(before, -maximum));
+  }
+  OUTRIDER_DEVICE void find_weights(int query, int b) const {
+    if (!sees(beside.seen[query], b)) return;
+    float* at = beside.weights[query] + b * kBlock + lane;
+    const float maximum = beside.maximum[query][b];
+    const float low = exponential(add(at[0], -maximum));
+    const float high = exponential(add(at[kWarpLanes], -maximum));
+    at[0] = low;
+    at[kWarpLanes] = high;
+    const float total = sum_weights(low, high);
+    if (lane == 0) beside.total[query][b] = total;
+  }
+
+  OUTRIDER_DEVICE void fetch(int b, int copier) const {
+    if (b < blocks) {
+      stage_slots<T, kPitch / 16, kCopyThreads>(p, look, p.task.planes.values,
+                                                beside.slots + b * kBlock, k, count, kPitch, copier,
+                                                memory + b % kTiles * kTile);
+    }
+    commit_copies();
+  }
+
+  // Keeps the tiles filled while others sum them.
+  OUTRIDER_DEVICE void run_copies(int copier) const {
+    for (int b = 0; b < blocks; ++b) {
+      wait_copies<kTiles - 2>();
+      sync_threads();  // block b is here for all, and the sums of block b - 1 are done
+      fetch(b + kTiles - 1, copier);
+      prefetch_next(b * kCopyThreads + copier);
+    }
+    if (k == 0 && copier < look.count) store_total(copier);
+  }
+  // The maximum and the weights' sum of a query's part.
+  OUTRIDER_DEVICE void store_total(int query) const {
+    const Span seen = beside.seen[query];
+    float total = 0.0f;
+    for (int b = 0; b < blocks; ++b) {
+      if (!sees(seen, b)) continue;
+      total = add(multiply(total, beside.shrink[query][b]), beside.total[query][b]);
+    }
+    partial(query)[p.stride] = beside.maximum[query][kPartBlocks - 1];
     partial(query)[p.stride + 1] = total;
   }
 
-  // The weights that are read next come to L2 while this is bound by its chains: a line for each
+  // The weights that are read next come to L2 while this is bound by its chains: two lines for each
   // thread that copies and block of positions.
-  OUTRIDER_DEVICE void prefetch_next(int line) const {
+  OUTRIDER_DEVICE void prefetch_next(int lines) const {
     constexpr std::int64_t kLine = 128;
     const std::int64_t column =
         (block_z() * p.task.shape.kv_heads + block_y()) * columns + block_x();
-    const std::int64_t at = (column * kPartBlocks * kWeighThreads + line) * kLine;
+    const std::int64_t at = (column * kPartBlocks * kCopyThreads + lines) * 2 * kLine;
     if (at < p.task.next_bytes) prefetch_line(static_cast<const std::byte*>(p.task.next) + at);
+    if (at + kLine < p.task.next_bytes) {
+      prefetch_line(static_cast<const std::byte*>(p.task.next) + at + kLine);
+    }
   }
 
   // The chains over positions of a warp: of two queries from `query` on.
   OUTRIDER_DEVICE void run_sums(int query) const {
-    const int lane = thread_index() % kWarpLanes;
     const bool is_needed = kEach * lane < count;
     float sums[kSumQueries][kEach] = {};
-    for (int b = 0; b <= blocks; ++b) {
-      sync_threads();  // the weights of block b - 1 are there
-      if (b > 0 && is_needed) add_block(b - 1, query, sums);
+    for (int b = 0; b < blocks; ++b) {
+      sync_threads();
+      if (is_needed) add_block(b, query, sums);
     }
     OUTRIDER_UNROLLED
     for (int i = 0; i < kSumQueries; ++i) {
@@ -210,62 +265,54 @@ struct PartBlock {
 
   OUTRIDER_DEVICE void add_block(int b, int query, float (&sums)[kSumQueries][kEach]) const {
     Span spans[kSumQueries];
-    bool agrees[kSumQueries];
+    bool are_one = true;  // both see the same positions, in the lead's slots
     OUTRIDER_UNROLLED
     for (int i = 0; i < kSumQueries; ++i) {
       const Span seen = beside.seen[query + i];
-      agrees[i] = (beside.agreement[query + i] >> b & 1u) != 0;
-      spans[i] = {0, 0};
-      if (!sees(seen, b)) continue;
       spans[i] = {larger(seen.begin - b * kBlock, 0), smaller(seen.end - b * kBlock, kBlock)};
-      const float shrink = beside.shrink[b % 2][query + i];
+      are_one = are_one && agrees(b, query + i) && spans[i].begin == spans[0].begin &&
+                spans[i].end == spans[0].end;
+      if (!sees(seen, b)) continue;
+      const float shrink = beside.shrink[query + i][b];
       OUTRIDER_UNROLLED
       for (float& sum : sums[i]) sum = multiply(sum, shrink);
     }
-    static_assert(kSumQueries == 2);
-    Span both = {larger(spans[0].begin, spans[1].begin), smaller(spans[0].end, spans[1].end)};
-    if (!agrees[0] || !agrees[1] || both.begin >= both.end) both = {kBlock, kBlock};
+    if (are_one) return add_run<kSumQueries>(b, query, spans[0], sums);
     OUTRIDER_UNROLLED
-    for (int i = 0; i < kSumQueries; ++i) {
-      const Span before = {spans[i].begin, smaller(spans[i].end, both.begin)};
-      add_alone(b, query + i, before, agrees[i], sums[i]);
-    }
-    add_run<kSumQueries>(b, query, both, sums);
-    OUTRIDER_UNROLLED
-    for (int i = 0; i < kSumQueries; ++i) {
-      add_alone(b, query + i, {both.end, spans[i].end}, agrees[i], sums[i]);
-    }
+    for (int i = 0; i < kSumQueries; ++i) add_alone(b, query + i, spans[i], sums[i]);
+  }
+  OUTRIDER_DEVICE bool agrees(int b, int query) const {
+    return (beside.agreement[query] >> b & 1u) != 0;
   }
 
   // Positions of a block that one query sees; where it disagrees with the lead some are its own.
-  OUTRIDER_DEVICE void add_alone(int b, int query, Span span, bool agrees,
-                                 float (&sums)[kEach]) const {
-    if (agrees) return add_run<1>(b, query, span, reinterpret_cast<float(&)[1][kEach]>(sums));
-    const int at_k = kEach * (thread_index() % kWarpLanes);
+  OUTRIDER_DEVICE void add_alone(int b, int query, Span span, float (&sums)[kEach]) const {
+    if (agrees(b, query)) {
+      return add_run<1>(b, query, span, reinterpret_cast<float(&)[1][kEach]>(sums));
+    }
     OUTRIDER_NOT_UNROLLED
     for (int at = span.begin; at < span.end; ++at) {
       const SeenRow& row = p.task.rows[look.row(query)];
       const std::int32_t slot = slot_at(row, first + b * kBlock + at);
-      const void* from = values(b) + at * kPitch + at_k * static_cast<int>(sizeof(T));
+      const void* from = values(b) + at * kPitch + lane * static_cast<int>(sizeof(Piece));
       if (slot != beside.slots[b * kBlock + at]) {
         from = static_cast<const T*>(p.task.planes.values) + slot_offset(p, slot, look.head) + k +
-               at_k;
+               kEach * lane;
       }
-      add_one(read<Piece>(from), beside.weights[b % 2][query][at], sums);
+      add_one(read<Piece>(from), beside.weights[query][b * kBlock + at], sums);
     }
   }
 
   // Positions of a block that kCount queries from `query` on see, all from the lead's slots.
   template <int kCount>
   OUTRIDER_DEVICE void add_run(int b, int query, Span span, float (&sums)[kCount][kEach]) const {
-    const std::byte* from =
-        values(b) + thread_index() % kWarpLanes * static_cast<int>(sizeof(Piece));
-    const float* weights = beside.weights[b % 2][query];
+    const std::byte* from = values(b) + lane * static_cast<int>(sizeof(Piece));
+    const float* weights = beside.weights[query] + b * kBlock;
     int at = span.begin;
     const auto add_next = [&] {
       OUTRIDER_UNROLLED
       for (int i = 0; i < kCount; ++i) {
-        add_one(read<Piece>(from + at * kPitch), weights[i * kBlock + at], sums[i]);
+        add_one(read<Piece>(from + at * kPitch), weights[i * kAttentionPart + at], sums[i]);
       }
       ++at;
     };
@@ -280,7 +327,7 @@ struct PartBlock {
       for (int i = 0; i < kCount; ++i) {
         OUTRIDER_UNROLLED
         for (int n = 0; n < kAhead / 4; ++n) {
-          by[i][n] = read<FourFloats>(weights + i * kBlock + at + 4 * n);
+          by[i][n] = read<FourFloats>(weights + i * kAttentionPart + at + 4 * n);
         }
       }
       OUTRIDER_UNROLLED
@@ -298,7 +345,7 @@ struct PartBlock {
   }
   static OUTRIDER_DEVICE void add_one(const Piece& piece, float weight, float (&sums)[kEach]) {
     OUTRIDER_UNROLLED
-    for (int e = 0; e < kEach; ++e) sums[e] = fused(widen(piece.of[e]), weight, sums[e]);
+    for (int e = 0; e < kEach; ++e) sums[e] = fused(piece.at(e), weight, sums[e]);
   }
 
   OUTRIDER_DEVICE float* partial(int query) const {

@@ -14,20 +14,18 @@ template <class T, int kQueries>
 OUTRIDER_DEVICE void add_products(const T* key, const float* queries, int stride,
                                   float (&sums)[kQueries]) {
   constexpr int kVector = 16 / sizeof(T);
-  struct alignas(16) Vector {
-    T of[kVector];
-  };
+  OUTRIDER_UNROLLED_TWICE
   for (int k = 0; k < stride; k += kVector) {
-    const auto elements = read<Vector>(key + k);
+    const auto key_part = read<Elements<T, kVector>>(key + k);
     OUTRIDER_UNROLLED
-    for (int q = 0; q < kQueries; ++q) {
+    for (int i = 0; i < kVector; i += 4) {
       OUTRIDER_UNROLLED
-      for (int i = 0; i < kVector; i += 4) {
+      for (int q = 0; q < kQueries; ++q) {
         const auto four = read<FourFloats>(queries + q * stride + k + i);
-        sums[q] = fused(widen(elements.of[i]), four.x, sums[q]);
-        sums[q] = fused(widen(elements.of[i + 1]), four.y, sums[q]);
-        sums[q] = fused(widen(elements.of[i + 2]), four.z, sums[q]);
-        sums[q] = fused(widen(elements.of[i + 3]), four.w, sums[q]);
+        sums[q] = fused(key_part.at(i), four.x, sums[q]);
+        sums[q] = fused(key_part.at(i + 1), four.y, sums[q]);
+        sums[q] = fused(key_part.at(i + 2), four.z, sums[q]);
+        sums[q] = fused(key_part.at(i + 3), four.w, sums[q]);
       }
     }
   }
@@ -41,30 +39,37 @@ OUTRIDER_DEVICE void score(const AttentionBatch& p, const Look& look, int q, int
   if (slot >= 0) add_products<T, kQueries>(key, queries + q * p.stride, p.stride, sums);
   OUTRIDER_UNROLLED
   for (int i = 0; i < kQueries; ++i) {
-    scores_of(p, look, q + i)[position] = slot >= 0 ? multiply(sums[i], p.task.scale) : kUnseen;
+    scores_of(p, look, q + i)[position] = slot < 0 ? kUnseen : multiply(sums[i], p.task.scale);
   }
 }
 
-// Those of queries from q on. slots: where each of them sees the position.
+// Where a query of the block sees a position.
+OUTRIDER_DEVICE std::int32_t slot_of(const AttentionBatch& p, const Look& look, int query,
+                                     int position, std::int32_t slot_of_lead) {
+  return seen_slot_beside(p.task.rows[look.row(query)], look.lead, position, slot_of_lead);
+}
+
+// Those of the thread's queries from q on. agrees: all of them see the position where the lead
+// does, whose key is staged.
 template <class T>
 OUTRIDER_DEVICE void score_thread(const AttentionBatch& p, const Look& look, int q, int position,
-                                  const std::int32_t (&slots)[kThreadQueries],
-                                  std::int32_t slot_of_lead, const T* staged,
+                                  std::int32_t slot_of_lead, bool agrees, const T* staged,
                                   const float* queries) {
-  const auto key_of = [&](std::int32_t slot) {
-    if (slot == slot_of_lead) return staged;
-    return static_cast<const T*>(p.task.planes.keys) + slot_offset(p, slot, look.head);
-  };
-  bool is_one = q + kThreadQueries <= look.count;
-  OUTRIDER_UNROLLED
-  for (int i = 1; i < kThreadQueries; ++i) is_one = is_one && slots[i] == slots[0];
-  if (is_one) {
-    return score<T, kThreadQueries>(p, look, q, position, slots[0], key_of(slots[0]), queries);
-  }
-  OUTRIDER_UNROLLED
-  for (int i = 0; i < kThreadQueries; ++i) {
-    if (q + i >= look.count) return;
-    score<T, 1>(p, look, q + i, position, slots[i], key_of(slots[i]), queries);
+  if (agrees && q + kThreadQueries <= look.count) {
+    score<T, kThreadQueries>(p, look, q, position, slot_of_lead, staged, queries);
+  } else {
+    OUTRIDER_NOT_UNROLLED
+    for (int i = q; i < smaller(q + kThreadQueries, look.count); ++i) {
+      std::int32_t slot = slot_of_lead;
+      if (!agrees) slot = slot_of(p, look, i, position, slot_of_lead);
+      if (slot == slot_of_lead) {
+        score<T, 1>(p, look, i, position, slot, staged, queries);
+      } else {
+        const T* keys = static_cast<const T*>(p.task.planes.keys);
+        const std::int64_t at = slot_offset(p, larger(slot, 0), look.head);
+        score<T, 1>(p, look, i, position, slot, keys + at, queries);
+      }
+    }
   }
 }
 
@@ -83,14 +88,14 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kScoreThreads, sizeof(T) == 2 ? 6 : 4)
   const int at = thread % kBlock, position = first + at, q = thread / kBlock * kThreadQueries;
   const std::int32_t of_lead = seen_slot(look.lead, position);
   slots[at] = of_lead;
-  std::int32_t seen[kThreadQueries], slot = -1;
+  bool agrees = true;
   int row = -1;
   OUTRIDER_UNROLLED
   for (int i = 0; i < kThreadQueries; ++i) {
-    const int next = look.row(smaller(q + i, look.count - 1));
-    if (next != row) slot = seen_slot_beside(p.task.rows[next], look.lead, position, of_lead);
-    seen[i] = slot;
-    row = next;
+    const int query = smaller(q + i, look.count - 1);
+    if (look.row(query) == row) continue;
+    row = look.row(query);
+    agrees = agrees && slot_of(p, look, query, position, of_lead) == of_lead;
   }
   wait_for_previous();
   for (int query = thread / kWarpLanes; query < look.count; query += kScoreWarps) {
@@ -105,7 +110,7 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kScoreThreads, sizeof(T) == 2 ? 6 : 4)
   commit_copies();
   wait_copies<0>();
   sync_threads();
-  score_thread(p, look, q, position, seen, of_lead, reinterpret_cast<const T*>(keys + at * pitch),
+  score_thread(p, look, q, position, of_lead, agrees, reinterpret_cast<const T*>(keys + at * pitch),
                queries);
 }
 

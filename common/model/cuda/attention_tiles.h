@@ -27,16 +27,29 @@ struct AttentionBatch {
                 static_cast<std::uint64_t>(shared)) {}
 };
 
-template <class T>
-OUTRIDER_DEVICE float widen(T value) {
-  if constexpr (sizeof(T) == 2) return widen_bf16(value);
-  return value;
-}
+// kCount elements of a key or value, read at once. A pair of bf16 is widened in two operations.
+template <class T, int kCount>
+struct Elements {
+  Several<T, kCount> stored;
+  OUTRIDER_DEVICE float at(int i) const {
+    if constexpr (sizeof(T) == 2) return widen_bf16(stored.of[i]);
+    return stored.of[i];
+  }
+};
+template <int kCount>
+requires(kCount % 2 == 0) struct Elements<std::uint16_t, kCount> {
+  Several<std::uint32_t, kCount / 2> pairs;
+  OUTRIDER_DEVICE float at(int i) const {
+    const std::uint32_t pair = pairs.of[i / 2];
+    return as_float(i % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
+  }
+};
 
 // Where one head of a slot lies, in elements.
 OUTRIDER_DEVICE std::int64_t slot_offset(const AttentionBatch& p, std::int32_t slot, int head) {
-  return slot / kBlock * p.task.planes.page_stride +
-         static_cast<std::int64_t>(head * kBlock + slot % kBlock) * p.stride;
+  const auto at = static_cast<std::uint32_t>(slot);  // divides by less
+  return at / kBlock * p.task.planes.page_stride +
+         static_cast<std::int64_t>(head * kBlock + at % kBlock) * p.stride;
 }
 
 // What a thread block looks with.
@@ -79,13 +92,14 @@ OUTRIDER_DEVICE void stage_slots(const AttentionBatch& p, const Look& look, cons
                                  const std::int32_t* slots, int k, int count, int pitch, int thread,
                                  std::byte* to) {
   constexpr int kElements = 16 / sizeof(T);  // of a piece
-  OUTRIDER_UNROLLED
-  for (int i = 0; i < kBlock * kPieces / kThreads; ++i) {
-    const int at = (i * kThreads + thread) / kPieces;
-    if (slots[at] < 0) continue;
-    const T* from = static_cast<const T*>(plane) + slot_offset(p, slots[at], look.head) + k;
-    for (int piece = thread % kPieces; piece * kElements < count; piece += kPieces) {
-      copy_async(to + at * pitch + piece * 16, from + piece * kElements);
+  OUTRIDER_NOT_UNROLLED
+  for (int piece = thread % kPieces; piece * kElements < count; piece += kPieces) {
+    const T* from = static_cast<const T*>(plane) + k + piece * kElements;
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kBlock * kPieces / kThreads; ++i) {
+      const int at = (i * kThreads + thread) / kPieces;
+      if (slots[at] < 0) continue;
+      copy_async(to + at * pitch + piece * 16, from + slot_offset(p, slots[at], look.head));
     }
   }
 }

@@ -47,8 +47,9 @@ class CaseMemory {
   }
 };
 
-// Memory of the host that ends where a page without access begins, so that a kernel which reads or
-// writes behind it dies. There is another page before it, right before it if it is whole pages.
+// Memory of the host that ends where a MiB without access begins, so that a kernel which reads or
+// writes behind it, a few rows away too, dies. There is another before it, right before it if it is
+// whole pages.
 class HostMemory final : public CaseMemory {
  public:
   HostMemory() = default;
@@ -60,10 +61,10 @@ class HostMemory final : public CaseMemory {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t whole = (bytes + page - 1) / page * page;
     void* const from =
-        mmap(nullptr, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, whole + 2 * kGuard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (from == MAP_FAILED) throw std::bad_alloc();
-    pieces_.push_back({static_cast<std::byte*>(from), whole + 2 * page});
-    std::byte* const begin = pieces_.back().begin + page;
+    pieces_.push_back({static_cast<std::byte*>(from), whole + 2 * kGuard});
+    std::byte* const begin = pieces_.back().begin + kGuard;
     mprotect(begin, whole, PROT_READ | PROT_WRITE);
     std::memset(begin, 0xc5, whole);
     return begin + (whole - bytes) / 16 * 16;
@@ -80,6 +81,7 @@ class HostMemory final : public CaseMemory {
   }
 
  private:
+  static constexpr std::size_t kGuard = std::size_t{1} << 20;
   struct Piece {
     std::byte* begin;
     std::size_t bytes;

@@ -100,7 +100,7 @@ struct HiddenRows {
 // Receives hidden states during a pass: early exits and their training read them.
 //
 // on_layer() runs on the thread that called forward(). On the CPU it runs between two layers, so
-// its time adds to the pass; on a GPU later layers run meanwhile. Layers come in rising order. A
+// its time adds to the pass; on a GPU later layers run meanwhile, and what is late does not come. A
 // backend may compute a long pass in parts, each through all layers; `first` tells the parts apart.
 // All parts except the first are full, so that the last rows of a long prompt come together.
 class LayerTap {

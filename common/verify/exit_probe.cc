@@ -52,6 +52,7 @@ void ExitProbe::begin(std::int32_t vocab) {
   watched_.clear();
   rows_of_pass_.clear();
   logits_.resize(heads_.layers().size());
+  num_seen_.assign(heads_.layers().size(), 0);
 }
 
 void ExitProbe::watch(const VerifySession& session, const PassPlan& plan, std::size_t first_row,
@@ -71,11 +72,13 @@ void ExitProbe::on_layer(const HiddenRows& rows) {
   const auto exit = static_cast<std::size_t>(
       std::lower_bound(layers.begin(), layers.end(), rows.layer) - layers.begin());
   const HiddenRows seen = rows_of_pass_.of(rows);
-  if (seen.count == 0) return;
+  // Parts of a pass come in order, but those that would be late do not come.
+  if (seen.count == 0 || seen.first != num_seen_[exit]) return;
+  num_seen_[exit] += seen.count;
   std::vector<float>& logits = logits_[exit];
   logits.resize(rows_of_pass_.size() * vocab_);
   heads_.compute(exit, seen, std::span(logits).subspan(seen.first * vocab_, seen.count * vocab_));
-  // Parts of a pass come in order: whose last row is there has all.
+  // Whose last row is there has all.
   for (const Watched& rider : watched_) {
     const std::size_t last = rider.rows.end() - 1;
     if (seen.first <= last && last < seen.first + seen.count) find(exit, rider);

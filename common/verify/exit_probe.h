@@ -87,6 +87,7 @@ class ExitProbe final : public LayerTap {
   std::vector<Watched> watched_;
   WatchedRows rows_of_pass_;
   std::vector<std::vector<float>> logits_;  // by exit: [rows_of_pass_, vocab]
+  std::vector<std::size_t> num_seen_;       // by exit: so many of rows_of_pass_
   std::vector<TopPair> top_pairs_;          // of the walk at hand
   std::vector<RowEvidence> rows_;           // of the walk at hand
 };

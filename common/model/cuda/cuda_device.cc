@@ -120,6 +120,10 @@ class CudaDevice final : public DeviceApi {
     return status();
   }
 
+  bool is_done(Event event) override {
+    return cudaEventQuery(event_of(event)) == cudaSuccess;  // an error shows at the next wait
+  }
+
   void begin_graph(Stream stream) override {
     is_recording_ = true;
     keep(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal));

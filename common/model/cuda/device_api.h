@@ -97,6 +97,8 @@ class DeviceApi {
   virtual void signal(Event event, Stream stream) = 0;
   // Returns when the work before the last signal() is done.
   virtual Status synchronize(Event event) = 0;
+  // Whether that work is done; does not wait.
+  virtual bool is_done(Event event) = 0;
 
   virtual void begin_graph(Stream stream) = 0;
   virtual Result<Graph> end_graph(Stream stream) = 0;

@@ -251,14 +251,15 @@ void DevicePass::record_results(const PassShape& shape) {
   }
 }
 
-// Waits for each copy in turn, while later layers run.
+// Waits for each copy in turn, while later layers run. What comes after the pass's own results
+// would only delay them.
 Status DevicePass::show(const GraphKey& key, std::span<const Row> rows, std::size_t first,
                         PassOutput& out) {
   const auto wanted = std::ranges::count_if(rows, [](const Row& row) { return row.wants_logits; });
   for (const std::int32_t layer : key.taps) {
     const Shown& shown = shown_.at(layer);
     OUTRIDER_RETURN_IF_ERROR(api_.synchronize(shown.copied));
-    if (out.is_abandoned()) break;
+    if (out.is_abandoned() || api_.is_done(done_)) break;
     gathered_.clear();
     const float* from = shown.host.as<float>();
     for (std::int64_t r = 0; r < wanted; ++r, from += hidden_stride_) {

@@ -149,6 +149,10 @@ class HostDevice final : public DeviceApi {
   }
   void signal(Event event, Stream stream) override;
   Status synchronize(Event event) override;
+  // How long work takes means nothing here.
+  bool is_done(Event event) override {
+    return options_.is_fast && event_of(event).signalled->is_done;
+  }
 
   void begin_graph(Stream stream) override;
   Result<Graph> end_graph(Stream stream) override;
@@ -331,7 +335,7 @@ Status HostDevice::synchronize(Event event) {
   ++counts_.waits;
   const Work mark = event_of(event).signalled;
   if (mark == nullptr) throw std::logic_error("an event is waited for that nothing signals");
-  while (!mark->is_done) run_one();
+  while (!mark->is_done || (options_.is_fast && !pending_.empty())) run_one();
   return {};
 }
 

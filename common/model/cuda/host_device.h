@@ -26,6 +26,7 @@ struct HostDeviceOptions {
   bool poisons = false;    // memory begins as numbers that no kernel makes; else as zeros
   std::int64_t limit = 0;  // bytes of memory that each device has; 0: as many as the system gives
   int devices = 1;
+  bool is_fast = false;  // a wait for any work is one for all of it
 };
 
 std::unique_ptr<DeviceApi> make_host_device(const HostDeviceOptions& options = {});

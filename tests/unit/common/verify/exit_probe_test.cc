@@ -224,17 +224,44 @@ class FindingsTest : public ExitProbeTest {
       EXPECT_EQ(guess.layer, exits_.layers()[static_cast<std::size_t>(guess.exit)]);
       EXPECT_EQ(guess.outcome.back(), guess.next_token);
     });
-    runner.compute({&rider, 1}, {.tap = &probe});
+    LateTap late(probe);
+    LayerTap& tap = first_part_is_late_ ? static_cast<LayerTap&>(late) : probe;
+    runner.compute({&rider, 1}, {.tap = &tap});
     EXPECT_TRUE(rider.status.ok());
     return found;
   }
+  // A pass in two parts, of which the first one's hidden states after layer 1 came too late.
+  struct LateTap final : LayerTap {
+    explicit LateTap(ExitProbe& probe) : probe(probe) {}
+    bool wants(std::int32_t layer) const override { return probe.wants(layer); }
+    void on_layer(const HiddenRows& rows) override {
+      HiddenRows seen = rows;
+      if (rows.layer == 1) {
+        seen.first += 1;
+        seen.count -= 1;
+        seen.values += rows.width;
+      }
+      probe.on_layer(seen);
+    }
+    ExitProbe& probe;
+  };
+
   // Of the last exit behind the text 1, 2, by rank.
   std::vector<Candidate> ranked() {
     return rank(exits_.logits_after(2, std::vector<TokenId>{1, 2}), {}, 0, 2, 8);
   }
 
+  bool first_part_is_late_ = false;
   std::vector<double> confidences_;  // [exit]: of the guesses of the last find()
 };
+
+TEST_F(FindingsTest, AnExitWithoutItsFirstRowsSaysNothing) {
+  first_part_is_late_ = true;
+  const auto found = find({{3, 0, 255}, {4, 1, 255}});
+  EXPECT_THAT(found[0], IsEmpty());
+  EXPECT_THAT(found[1], Not(IsEmpty()));
+  EXPECT_THAT(found[2], Not(IsEmpty()));
+}
 
 // FSD, algorithm 2: max(q_{1:delta+1}), over all rows of the walk and not the last alone.
 TEST_F(FindingsTest, ThePapersScoreIsTheGreatestProbabilityOfTheWalk) {

@@ -304,6 +304,21 @@ TEST_F(CudaModelTest, ATapSeesTheCpusHiddenStates) {
   }
 }
 
+// A device that is done before its host looks.
+TEST_F(CudaModelTest, AnExitThatWouldDelayThePassesResultsIsNotComputed) {
+  const auto files = small_model(directory_.path(), "llama", DType::kF32, 4);
+  auto model = *cuda::make_cuda_model(files, cuda::make_host_device({.is_fast = true}),
+                                      {.dtype = "int8", .threads = 1, .kv_bytes = kKvBytes});
+  Sequence sequence(*model, 64);
+  const std::vector<Row> rows = {sequence.add(1, -1), sequence.add(2, 0)};
+  RecordingTap tap;
+  PassOutput out;
+  out.tap = &tap;
+  ASSERT_TRUE(model->forward(rows, out).ok());
+  EXPECT_EQ(tap.seen.size(), 0u);
+  EXPECT_EQ(out.logits.size(), 2u * static_cast<std::size_t>(model->info().vocab_size));
+}
+
 TEST_F(CudaModelTest, APassIsTwoUploadsOneGraphAndOneWait) {
   const auto model =
       on_device(small_model(directory_.path(), "llama", DType::kF32), {"int8", "f32"}, 0);

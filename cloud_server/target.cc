@@ -24,15 +24,14 @@ constexpr const char* kNullTokenizer = "null";  // stands for no tokenizer: ther
 constexpr Position kNullPositions = 1 << 16;
 constexpr std::int32_t kMaxNullVocab = 1 << 20;
 
-// In a build without our own kernels libtorch computes, on the first GPU.
+// libtorch computes on the first GPU.
 Result<std::unique_ptr<Model>> make_server_model(const std::shared_ptr<const ModelFiles>& files,
                                                  const LoadOptions& options) {
 #ifdef OUTRIDER_SERVER_TORCH
-  if (options.device == "cuda") {
+  if (options.device == "torch-cuda") {
     if (options.gpus.empty()) return make_torch_model(files, options);
     return failed_precondition(
-        "--gpus: this program was built with libtorch alone, which takes the first GPU. Remedy: no "
-        "--gpus, or a build with OUTRIDER_GPU");
+        "--gpus: torch-cuda takes the first GPU. Remedy: no --gpus, or --device cuda");
   }
 #endif
   return make_device_model(files, options);

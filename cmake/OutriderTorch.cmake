@@ -33,10 +33,10 @@ target_link_options(outrider_torch INTERFACE
   # libtorch_cpu needs libraries of the nvidia wheels; its own RPATH finds them at run time.
   -Wl,--allow-shlib-undefined -Wl,--unresolved-symbols=ignore-in-shared-libs)
 
-# The CUDA half of libtorch is loaded at run time by --device cuda (torch_model.cc) and never linked:
+# The CUDA half of libtorch is loaded at run time by --device torch-cuda (torch_model.cc) and never linked:
 # programs of this preset start without a driver and without the nvidia wheels. Its dependencies are searched
 # in those wheels, then in the CUDA toolkit.
-if(OUTRIDER_CUDA)
+if(OUTRIDER_TORCH_CUDA)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     # Jetson Orin, H100 and H200, Jetson Thor; later devices through PTX.
     set(CMAKE_CUDA_ARCHITECTURES 87-real 90-real 110-real 80-virtual)

@@ -161,14 +161,14 @@ TEST(TorchModelTest, CudaComputesTheSameOrIsRefusedWithTheReason) {
   TestDirectory directory;
   write_golden(directory.path(), golden);
   LoadOptions options;
-  options.device = "cuda";
+  options.device = "torch-cuda";
   const auto model = make_torch_model(*load_model_files(directory.path(), {}), options);
   if (model.ok()) {
     EXPECT_LE(distance(**model, golden), kGoldenBar);
     EXPECT_EQ(chain_logits(**model, golden.ids, 1), chain_logits(**model, golden.ids, 70));
   } else {
     EXPECT_EQ(model.status().code(), StatusCode::kFailedPrecondition);
-    EXPECT_THAT(model.status().message(), HasSubstr("device cuda: "));
+    EXPECT_THAT(model.status().message(), HasSubstr("device torch-cuda: "));
   }
 }
 

@@ -20,13 +20,19 @@ using ::testing::ElementsAre;
 
 class LateCopies final : public HostCopies {
  public:
-  explicit LateCopies(std::vector<std::string>& log) : log_(log) {}
+  // The model is done when so many copies were looked at.
+  explicit LateCopies(std::vector<std::string>& log, std::size_t done_at = 100)
+      : log_(log), done_at_(done_at) {}
 
   void queue(const float* from, std::size_t count) override {
     log_.push_back("queue");
     copies_.emplace_back(from, from + count);
   }
-  std::span<const float> wait(std::size_t index) override { return copies_.at(index); }
+  std::span<const float> wait(std::size_t index) override {
+    ++waits_;
+    return copies_.at(index);
+  }
+  bool is_model_done() const override { return waits_ >= done_at_; }
   void clear() override {
     log_.push_back("clear");
     copies_.clear();
@@ -34,6 +40,8 @@ class LateCopies final : public HostCopies {
 
  private:
   std::vector<std::string>& log_;
+  const std::size_t done_at_;
+  std::size_t waits_ = 0;
   std::vector<std::vector<float>> copies_;
 };
 
@@ -79,7 +87,8 @@ class TorchPassTest : public ::testing::Test {
       slot = *cache.slots().append(slot);
       rows.push_back({&cache, slot, id, rows.size() >= 2});
     }
-    const at::Tensor logits = pass.run(rows, {&tap, 0}).narrow(0, 2, 3).contiguous();
+    const at::Tensor logits = pass.run(rows, {&tap, 0});
+    EXPECT_EQ(logits.size(0), 3);
     return {logits.const_data_ptr<float>(), logits.const_data_ptr<float>() + logits.numel()};
   }
 
@@ -97,6 +106,9 @@ TEST_F(TorchPassTest, LayersAreHandedOverOnceAllWorkIsQueued) {
   EXPECT_EQ(run(std::make_unique<LateCopies>(log_), late), logits);
   EXPECT_THAT(log_, ElementsAre("queue", "queue", "layer 1", "layer 2", "clear"));
   EXPECT_EQ(late.values, in_place.values);
+  log_.clear();
+  EXPECT_EQ(run(std::make_unique<LateCopies>(log_, 1), late), logits);
+  EXPECT_THAT(log_, ElementsAre("queue", "queue", "layer 1", "clear"));
 }
 
 }  // namespace

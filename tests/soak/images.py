@@ -2,10 +2,11 @@
 """Builds the images of both programs with buildah, on a Debian 12 made by mmdebstrap, and lets them answer the demo as
 user 1000 without capabilities, on a read-only root, with models mounted read-only.
 
-  tests/soak/images.py [--jobs 2] [--volume HOST:CONTAINER ..]
+  tests/soak/images.py [--jobs 2] [--volume HOST:CONTAINER ..] [--cuda]
 
---volume mounts while the images are built: a compiler's cache (/root/.cache/ccache), apt's configuration. Needs root,
-and about 12 GB in TMPDIR. Inconclusive (exit code 4) if a tool is missing or nothing can be mounted.
+--cuda builds the server's image for GPUs instead: it has to be small, and to say why it does not start without a GPU.
+--volume mounts while the images are built: a compiler's cache (/root/.cache/ccache), apt's or pip's configuration. Needs
+root, and about 12 GB in TMPDIR. Inconclusive (exit code 4) if a tool is missing or nothing can be mounted.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -24,6 +25,14 @@ from edges import ROOT
 from outcome import Outcome
 
 PARTS = ('server', 'edge')
+MOST_MEGABYTES = 150  # of the image for GPUs
+SLIM_MEGABYTES = 75   # of Debian's own slim image, of which the base here is a larger variant
+# As in Debian's slim images: neither documentation nor downloaded packages stay.
+SLIM = ('--dpkgopt=path-exclude=/usr/share/doc/*', '--dpkgopt=path-exclude=/usr/share/man/*', '--dpkgopt=path-exclude=/usr/share/locale/*')
+CLEAN = '''DPkg::Post-Invoke {"rm -f /var/cache/apt/archives/*.deb";};
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+'''
 TOOLS = ('buildah', 'mmdebstrap', 'unshare', 'chroot')
 ISSUER = 'ca-certificates'  # for apt over HTTPS
 # A process in an image has no rights. setpriv is the image's own, because it removes a right that chroot needs.
@@ -50,9 +59,15 @@ class Buildah:
 
 
 def make_base(buildah, folder):
-    subprocess.run(['mmdebstrap', '--variant=minbase', f'--include={ISSUER}', 'bookworm', folder / 'base.tar'], check=True)
+    (folder / 'docker-clean').write_text(CLEAN, encoding='ascii')
+    subprocess.run(['mmdebstrap', '--variant=minbase', *SLIM, f'--include={ISSUER}',
+                    f'--customize-hook=copy-in {folder}/docker-clean /etc/apt/apt.conf.d', 'bookworm', folder / 'base.tar'], check=True)
     (folder / 'Dockerfile').write_text('FROM scratch\nADD base.tar /\n', encoding='ascii')
     buildah.build('base', folder)
+
+
+def megabytes(root):
+    return int(subprocess.run(['du', '-sm', root], stdout=subprocess.PIPE, text=True, check=True).stdout.split()[0])
 
 
 def wrap(buildah, part, folder, models):
@@ -83,6 +98,31 @@ def asks_health(command):
     return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
+def build_programs(buildah, arguments, folder, outcome):
+    findings = []
+    for part in PARTS:
+        buildah.build(part, *arguments, '--target', part, '-f', ROOT / 'docker/Dockerfile', ROOT)
+        findings += wrap(buildah, part, folder, ROOT / 'models')
+    findings += [f'{part}: its process may do more than a user' for part in PARTS if not is_shut(folder / 'bin' / f'{part}-sh')]
+    for finding in findings:
+        outcome.fail(finding)
+    answer_demo(folder / 'bin', Path('/models'), outcome,
+                lambda port: asks_health([folder / 'bin/server-sh', '-c', f'curl -sf http://127.0.0.1:{port}/health/live']))
+
+
+def build_cuda(buildah, arguments, folder, outcome):
+    buildah.build('server', *arguments, '-f', ROOT / 'docker/cuda.Dockerfile', ROOT)
+    for finding in wrap(buildah, 'server', folder, ROOT / 'models'):
+        outcome.fail(finding)
+    size = SLIM_MEGABYTES + megabytes(buildah('mount', buildah('from', 'server'))) - megabytes(buildah('mount', buildah('from', 'base')))
+    outcome.hold('MB of the image', (size, size, size), MOST_MEGABYTES, at_least=False)
+    done = subprocess.run([folder / 'bin/outrider-server', '--model=/models/demo-target', '--device=cuda'], capture_output=True,
+                          text=True, check=False)
+    print(done.stderr, file=sys.stderr)
+    if done.returncode == 0 or 'GPU' not in done.stderr or 'Remedy' not in done.stderr:
+        outcome.fail(f'without a GPU it ends with {done.returncode} and says: {done.stderr}')
+
+
 def run(options, outcome):
     missing = [tool for tool in TOOLS if not shutil.which(tool)]
     if missing or os.geteuid() != 0:
@@ -93,17 +133,9 @@ def run(options, outcome):
         buildah = Buildah(folder)
         make_base(buildah, folder)
         volumes = [word for volume in options.volume for word in ('--volume', volume)]
-        findings = []
-        for part in PARTS:
-            buildah.build(part, *volumes, '--build-arg', 'BASE=localhost/base', '--build-arg', f'JOBS={options.jobs}',
-                          '--target', part, '-f', ROOT / 'docker/Dockerfile', ROOT)
-            findings += wrap(buildah, part, folder, ROOT / 'models')
+        arguments = (*volumes, '--build-arg', 'BASE=localhost/base', '--build-arg', f'JOBS={options.jobs}')
         try:
-            findings += [f'{part}: its process may do more than a user' for part in PARTS if not is_shut(folder / 'bin' / f'{part}-sh')]
-            for finding in findings:
-                outcome.fail(finding)
-            answer_demo(folder / 'bin', Path('/models'), outcome,
-                        lambda port: asks_health([folder / 'bin/server-sh', '-c', f'curl -sf http://127.0.0.1:{port}/health/live']))
+            (build_cuda if options.cuda else build_programs)(buildah, arguments, folder, outcome)
         finally:
             buildah('umount', '--all')
             buildah('rm', '--all')
@@ -114,6 +146,7 @@ def run(options, outcome):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--jobs', type=int, default=2, help='of the compiler')
+    parser.add_argument('--cuda', action='store_true', help="the server's image for GPUs instead")
     parser.add_argument('--volume', action='append', default=[], help='HOST:CONTAINER, mounted while images are built')
     outcome = Outcome('images')
     run(parser.parse_args(), outcome)

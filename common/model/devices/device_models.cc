@@ -57,7 +57,8 @@ Result<std::unique_ptr<Model>> on_device(const std::shared_ptr<const ModelFiles>
 void add_device_flags(CLI::App& app, LoadOptions& options, const char* group, const char* rare) {
   app.add_option(
          "--device", options.device,
-         "Where to compute: cpu, cuda; host-cuda: cuda's kernels on the CPU, slow, for tests")
+         "Where to compute: cpu, cuda; torch-cuda: libtorch, whose text is its own; host-cuda: "
+         "cuda's kernels on the CPU, slow, for tests")
       ->check(CLI::IsMember(kDevices))
       ->group(group);
   app.add_option("--gpus", options.gpus,
@@ -81,9 +82,11 @@ Result<std::unique_ptr<Model>> make_device_model(
     return on_device(files, cuda::make_host_device({.devices = devices}), options);
   }
 #endif
-  return failed_precondition("device " + options.device +
-                             ": this program was built without it. Remedy: use cpu, or build "
-                             "with OUTRIDER_GPU for cuda, with OUTRIDER_TESTS for host-cuda");
+  return failed_precondition(
+      "device " + options.device +
+      ": this program was built without it. Remedy: use cpu, or build "
+      "with OUTRIDER_GPU for cuda, OUTRIDER_TORCH_CUDA for a server's torch-cuda, "
+      "OUTRIDER_TESTS for host-cuda");
 }
 
 }  // namespace outrider

@@ -34,7 +34,7 @@ Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
   const bool is_cpu = options.device == "cpu";
   if (std::ranges::find(kDevices, options.device) == kDevices.end()) {
     return invalid_argument("device \"" + options.device.substr(0, 60) +
-                            "\": must be cpu, cuda or host-cuda");
+                            "\": must be cpu, cuda, torch-cuda or host-cuda");
   }
   if (std::set<int>(options.gpus.begin(), options.gpus.end()).size() != options.gpus.size()) {
     return invalid_argument("--gpus: one is named twice. Remedy: each number once");

@@ -16,8 +16,8 @@
 
 namespace outrider {
 
-// host-cuda: the kernels of cuda by fibers on the CPU, slow, for tests.
-inline const std::vector<std::string> kDevices = {"cpu", "cuda", "host-cuda"};
+// host-cuda: the kernels of cuda by fibers on the CPU, slow, for tests. torch-cuda: libtorch's.
+inline const std::vector<std::string> kDevices = {"cpu", "cuda", "torch-cuda", "host-cuda"};
 
 struct LoadOptions {
   std::string directory = {};
@@ -47,7 +47,7 @@ struct LoadOptions {
 // The same for another device; the CPU has no GPUs.
 LoadOptions for_device(LoadOptions options, const std::string& device);
 
-// Makes the model of --device cuda and host-cuda. Programs that have a backend for one of them pass
+// Makes the model of a device other than the CPU. Programs that have a backend for one of them pass
 // what makes its model, as make_torch_model (torch/torch_model.h); others pass an empty one.
 using CudaFactory = std::function<Result<std::unique_ptr<Model>>(std::shared_ptr<const ModelFiles>,
                                                                  const LoadOptions&)>;

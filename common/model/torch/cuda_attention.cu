@@ -116,15 +116,16 @@ Result<std::string> find_cuda_device() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
     const std::string reason = error == cudaSuccess ? "none found" : cudaGetErrorString(error);
-    return failed_precondition("device cuda: no usable GPU (" + reason +
+    return failed_precondition("device torch-cuda: no usable GPU (" + reason +
                                "); nvidia-smi lists what the driver sees; or use --device cpu");
   }
   cudaDeviceProp properties;
   const cudaError_t known = cudaGetDeviceProperties(&properties, 0);
   if (known != cudaSuccess) {
-    return failed_precondition(std::string("device cuda: ") + cudaGetErrorString(known));
+    return failed_precondition(std::string("device torch-cuda: ") + cudaGetErrorString(known));
   }
-  return "cuda-sm" + std::to_string(properties.major) + std::to_string(properties.minor);
+  return "sm" + std::to_string(properties.major) + std::to_string(properties.minor) + "-" +
+         std::to_string(properties.multiProcessorCount);
 }
 
 std::size_t cuda_partial_floats(const CudaAttention& attention) {

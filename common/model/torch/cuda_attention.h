@@ -12,8 +12,8 @@
 
 namespace outrider {
 
-// The device's name for arithmetic ids, "cuda-sm90". kFailedPrecondition with CUDA's reason where
-// there is no usable device.
+// The card for arithmetic ids, with the number of its multiprocessors: "sm90-132".
+// kFailedPrecondition with CUDA's reason where there is no usable device.
 Result<std::string> find_cuda_device();
 
 // Rows of one cache; all pointers to device memory, contiguous.

@@ -79,6 +79,7 @@ class CudaCopies final : public HostCopies {
     ++queued_;
   }
   std::span<const float> wait(std::size_t index) override { return copies_.at(index)->wait(); }
+  bool is_model_done() const override { return cudaStreamQuery(nullptr) != cudaErrorNotReady; }
   void clear() override {
     check_cuda(cudaStreamSynchronize(stream_));
     queued_ = 0;

@@ -19,6 +19,8 @@ class HostCopies {
   virtual void queue(const float* from, std::size_t count) = 0;
   // The copy number `index` since clear(), valid until then; blocks until it is complete.
   virtual std::span<const float> wait(std::size_t index) = 0;
+  // Whether all that is queued for the model is done; does not block.
+  virtual bool is_model_done() const = 0;
   // Blocks until all copies are complete, and forgets them.
   virtual void clear() = 0;
 };

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-#ifdef OUTRIDER_CUDA
+#ifdef OUTRIDER_TORCH_CUDA
 #include "common/model/torch/cuda_attention.h"
 #endif
 
@@ -41,7 +41,7 @@ void attend_row(const SlotAttention& attention, std::int64_t row, const at::Tens
   out.select(0, row).copy_(at::bmm(weights, v).reshape({-1, head_dim}));
 }
 
-#ifdef OUTRIDER_CUDA
+#ifdef OUTRIDER_TORCH_CUDA
 void attend_cuda(const SlotAttention& attention, const at::Tensor& out) {
   const at::Tensor queries = attention.queries.contiguous();
   CudaAttention args;
@@ -82,7 +82,7 @@ at::Tensor slot_table(std::span<const std::vector<KvCell>> paths, Position windo
 }
 
 void attend_slots(const SlotAttention& attention, const at::Tensor& out) {
-#ifdef OUTRIDER_CUDA
+#ifdef OUTRIDER_TORCH_CUDA
   if (out.is_cuda()) {
     attend_cuda(attention, out);
     return;

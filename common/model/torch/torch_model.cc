@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/torch/torch_model.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -16,7 +17,7 @@
 #include "common/model/format/fingerprint.h"
 #include "common/model/torch/torch_pass.h"
 
-#ifdef OUTRIDER_CUDA
+#ifdef OUTRIDER_TORCH_CUDA
 #include <dlfcn.h>
 
 #include "common/model/torch/cuda_attention.h"
@@ -32,44 +33,61 @@ constexpr const char* kKernelVersion = "torch 2.11.0, outrider 1";
 struct TorchDevice {
   c10::Device device{c10::kCPU};
   c10::ScalarType dtype = c10::ScalarType::Float;
-  std::string name;  // "torch-cpu", "cuda-sm90": the device class of arithmetic ids
+  std::string name;  // the device class of arithmetic ids: "torch-cpu", or what decides on a GPU
 };
 
-#ifdef OUTRIDER_CUDA
+#ifdef OUTRIDER_TORCH_CUDA
 // Loading registers its kernels with libtorch; it stays loaded.
 Status load_cuda_library() {
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr) return {};
   const char* reason = dlerror();
   return failed_precondition(
-      std::string("device cuda: libtorch's CUDA library does not load (") +
+      std::string("device torch-cuda: libtorch's CUDA library does not load (") +
       (reason == nullptr ? "no reason given" : reason) +
       "); install the torch wheel with all its dependencies, or use --device cpu");
 }
 
+// "13.1.0". It comes with libtorch's CUDA library.
+Result<std::string> cublas_version() {
+  using GetProperty = int (*)(int property, int* value);
+  const auto get = reinterpret_cast<GetProperty>(dlsym(RTLD_DEFAULT, "cublasGetProperty"));
+  if (get == nullptr) return failed_precondition("device torch-cuda: there is no cuBLAS");
+  std::string version;
+  for (int property = 0; property < 3; ++property) {  // major, minor, patch
+    int value = 0;
+    get(property, &value);
+    version += (property == 0 ? "" : ".") + std::to_string(value);
+  }
+  return version;
+}
+
+// cuBLAS chooses its sums by the card, the number of its multiprocessors and its own version.
 Result<TorchDevice> find_cuda(c10::ScalarType dtype) {
-  OUTRIDER_ASSIGN_OR_RETURN(std::string name, find_cuda_device());
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string card, find_cuda_device());
   OUTRIDER_RETURN_IF_ERROR(load_cuda_library());
-  return TorchDevice{c10::Device(c10::kCUDA, 0), dtype, std::move(name)};
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string version, cublas_version());
+  at::globalContext().setAllowBF16ReductionCuBLAS(false, /*allow_splitk=*/false);
+  return TorchDevice{c10::Device(c10::kCUDA, 0), dtype, "torch-" + card + "-cublas" + version};
 }
 #else
 Result<TorchDevice> find_cuda(c10::ScalarType /*dtype*/) {
   return failed_precondition(
-      "device cuda: this program was built without it; build the preset cuda, or use cpu");
+      "device torch-cuda: this program was built without it. Remedy: ./run build torch-cuda");
 }
 #endif
 
-// device: "cpu" or "cuda"; dtype: "auto", "f32", "bf16". For cuda this loads libtorch's CUDA
+// device: "cpu" or "torch-cuda"; dtype: "auto", "f32", "bf16". For cuda this loads libtorch's CUDA
 // library, which programs do not link, so that they start without it.
 Result<TorchDevice> find_torch_device(const std::string& device, const std::string& dtype,
                                       bool stored_f32) {
-  const bool cuda = device == "cuda";
+  const bool cuda = device == "torch-cuda";
   if (!cuda && device != "cpu") {
     return invalid_argument("device \"" + device.substr(0, 60) +
-                            "\": libtorch computes on cpu or cuda");
+                            "\": libtorch computes on cpu or torch-cuda");
   }
   if (dtype != "auto" && dtype != "f32" && !(cuda && dtype == "bf16")) {
     return invalid_argument("dtype \"" + dtype.substr(0, 60) + "\": libtorch computes in " +
-                            (cuda ? "f32 or bf16 on cuda" : "f32 on the cpu"));
+                            (cuda ? "f32 or bf16 on a GPU" : "f32 on the cpu"));
   }
   if (!cuda) return TorchDevice{c10::Device(c10::kCPU), c10::ScalarType::Float, "torch-cpu"};
   const bool f32 = dtype == "f32" || (dtype == "auto" && stored_f32);
@@ -91,6 +109,8 @@ ModelInfo describe(const ModelFiles& files, const TorchDevice& device) {
   const std::int64_t embedding = std::int64_t{config.vocab_size} * config.hidden_size;
   info.weight_bytes = (info.num_parameters - (config.tied_embeddings ? 0 : embedding)) *
                       (device.dtype == at::kFloat ? 4 : 2);
+  info.kv_bytes_per_position =
+      std::int64_t{2 * 4} * config.num_layers * config.num_kv_heads * config.head_dim;
   info.stop_ids = config.stop_ids;
   info.arithmetic_id = arithmetic_id({.fingerprint = files.fingerprint,
                                       .dtype = info.dtype,
@@ -111,7 +131,7 @@ Status status_of(const std::exception& error) {
 }
 
 std::unique_ptr<HostCopies> copies_from([[maybe_unused]] at::Device device) {
-#ifdef OUTRIDER_CUDA
+#ifdef OUTRIDER_TORCH_CUDA
   if (device.is_cuda()) return make_cuda_copies();
 #endif
   return nullptr;
@@ -168,11 +188,7 @@ class TorchModel final : public Model {
     const std::size_t done = out.logits.size() / static_cast<std::size_t>(info_.vocab_size);
     const at::Tensor logits = pass_.run(rows, {out.tap, done});
     const float* values = logits.const_data_ptr<float>();
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      const float* line = values + row * static_cast<std::size_t>(info_.vocab_size);
-      if (rows[row].wants_logits)
-        out.logits.insert(out.logits.end(), line, line + info_.vocab_size);
-    }
+    out.logits.insert(out.logits.end(), values, values + logits.numel());
   }
 
   const std::shared_ptr<const ModelFiles> files_;
@@ -185,8 +201,8 @@ class TorchModel final : public Model {
 
 Result<std::unique_ptr<Model>> make_torch_model(std::shared_ptr<const ModelFiles> files,
                                                 const LoadOptions& options) {
-  OUTRIDER_RETURN_IF_ERROR(check_llama_blocks(files->config, "device cuda"));
-  if (options.device == "cuda" && options.kv_dtype != "f32") {
+  OUTRIDER_RETURN_IF_ERROR(check_llama_blocks(files->config, "libtorch"));
+  if (options.device != "cpu" && options.kv_dtype != "f32") {
     return invalid_argument("kv dtype " + options.kv_dtype.substr(0, 60) +
                             ": libtorch keeps keys and values in its own type; leave it out");
   }

@@ -73,7 +73,7 @@ at::Tensor TorchPass::to_device(const at::Tensor& x) const {
 }
 
 // Prepares what the layers need, while nothing is queued yet.
-void TorchPass::place(std::span<const Row> rows, bool shows) {
+void TorchPass::place(std::span<const Row> rows) {
   if (!shown_.empty()) copies_->clear();  // of an earlier pass that failed
   shown_.clear();
   fill_rope(rows);
@@ -92,7 +92,6 @@ void TorchPass::place(std::span<const Row> rows, bool shows) {
     }
     begin += count;
   }
-  if (!shows) return;
   std::vector<std::int64_t> wanted;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (rows[row].wants_logits) wanted.push_back(static_cast<std::int64_t>(row));
@@ -192,10 +191,11 @@ void TorchPass::show(const at::Tensor& x, std::int32_t layer, const Tapping& tap
   shown_.push_back(shown);
 }
 
-// Runs while the device computes later layers.
+// Runs while the device computes later layers. What comes after the pass's own results would only
+// delay them.
 void TorchPass::hand_over(const Tapping& tapping) {
   if (shown_.empty()) return;
-  for (std::size_t i = 0; i < shown_.size(); ++i) {
+  for (std::size_t i = 0; i < shown_.size() && !copies_->is_model_done(); ++i) {
     show_to_tap(shown_[i], copies_->wait(i).data(), tapping);
   }
   copies_->clear();
@@ -213,14 +213,16 @@ void TorchPass::show_to_tap(const ShownLayer& shown, const float* values,
 }
 
 at::Tensor TorchPass::run(std::span<const Row> rows, const Tapping& tapping) {
-  place(rows, tapping.tap != nullptr);
+  place(rows);
   at::Tensor x = embed(rows);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const auto layer = static_cast<std::int32_t>(i);
     if (layer > 0 && tapping.tap != nullptr && tapping.tap->wants(layer)) show(x, layer, tapping);
     run_layer(i, x);
   }
-  at::Tensor logits = apply(weights_.head, normalize(x, weights_.final_norm));
+  // Of the whole tile, whose shape never changes; then only what is wanted goes on.
+  at::Tensor logits =
+      apply(weights_.head, normalize(x, weights_.final_norm)).index_select(0, wanted_);
   if (weights_.head_tokens.defined()) {
     logits = at::full({logits.size(0), config_.vocab_size}, -std::numeric_limits<float>::infinity(),
                       logits.options())

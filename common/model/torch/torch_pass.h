@@ -48,8 +48,8 @@ class TorchPass final {
     std::size_t first = 0;
   };
 
-  // Computes 1 to tile_rows() rows, fills their keys and values, and returns the logits, f32 on the
-  // cpu: [tile_rows(), vocab]; those of padding rows are meaningless.
+  // Computes 1 to tile_rows() rows, fills their keys and values, and returns the logits of those
+  // that want them, f32 on the cpu: [rows that want logits, vocab].
   at::Tensor run(std::span<const Row> rows, const Tapping& tapping);
 
  private:
@@ -65,7 +65,7 @@ class TorchPass final {
     at::Tensor values;  // [rows that want logits, hidden] f32
   };
 
-  void place(std::span<const Row> rows, bool shows);
+  void place(std::span<const Row> rows);
   void fill_rope(std::span<const Row> rows);
   at::Tensor to_device(const at::Tensor& x) const;
   at::Tensor embed(std::span<const Row> rows) const;

@@ -130,38 +130,53 @@ class Measuring final {
   std::unique_ptr<Model> model_;
 };
 
+// Each within the one before.
 std::vector<ElasticLevel> levels_of(const WidthsInput& input, Sharing sharing,
                                     const std::vector<int>& percents) {
-  std::vector<double> shares;
-  for (const int percent : percents) shares.push_back(percent / 100.0);
   std::vector<ElasticLevel> levels;
-  for (std::vector<LayerWidths>& widths : share_out(input, sharing, shares)) {
-    levels.push_back(
-        level_of(input.config, std::to_string(percents[levels.size()]), std::move(widths)));
+  std::vector<LayerWidths> widths = full_level(input.config).layers;
+  for (const int percent : percents) {
+    widths = narrow(input, sharing, percent / 100.0, std::move(widths));
+    levels.push_back(level_of(input.config, std::to_string(percent), widths));
   }
   return levels;
 }
 
-void print_levels(const std::string& sharing, std::vector<ElasticLevel>& levels,
-                  const std::vector<LevelQuality>& qualities) {
-  for (std::size_t i = 0; i < levels.size(); ++i) {
-    levels[i].divergence = qualities[i].divergence;
-    levels[i].agreement = qualities[i].agreement;
-    std::printf("%s\n", Json{{"sharing", sharing},
-                             {"level", levels[i].name},
-                             {"perplexity", std::exp(qualities[i].loss)},
-                             {"divergence", qualities[i].divergence},
-                             {"agreement", qualities[i].agreement},
-                             {"bytes", levels[i].bytes}}
-                            .dump()
-                            .c_str());
-  }
+void print_level(const std::string& sharing, ElasticLevel& level, const LevelQuality& quality) {
+  level.divergence = quality.divergence;
+  level.agreement = quality.agreement;
+  std::printf("%s\n", Json{{"sharing", sharing},
+                           {"level", level.name},
+                           {"perplexity", std::exp(quality.loss)},
+                           {"divergence", quality.divergence},
+                           {"agreement", quality.agreement},
+                           {"bytes", level.bytes}}
+                          .dump()
+                          .c_str());
 }
 
-double sum_of_divergence(const std::vector<LevelQuality>& qualities) {
-  double sum = 0;
-  for (const LevelQuality& each : qualities) sum += std::log(each.divergence + 1e-9);
-  return sum;
+// The best way to go on from each level to the next smaller one, by what is measured.
+Result<std::vector<ElasticLevel>> choose_levels(const WidthsInput& input,
+                                                const std::vector<int>& percents,
+                                                Measuring& measuring,
+                                                const std::vector<Document>& documents) {
+  std::vector<ElasticLevel> levels;
+  std::vector<LayerWidths> widths = full_level(input.config).layers;
+  for (const int percent : percents) {
+    const std::string name = std::to_string(percent);
+    std::vector<ElasticLevel> ways;
+    for (const Sharing sharing : kMeasured) {
+      ways.push_back(level_of(input.config, name, narrow(input, sharing, percent / 100.0, widths)));
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LevelQuality> qualities,
+                              measuring.measure("level " + name, ways, documents));
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      print_level(name_of(kMeasured[i]), ways[i], qualities[i]);
+    }
+    levels.push_back(*std::ranges::min_element(ways, {}, &ElasticLevel::divergence));
+    widths = levels.back().layers;
+  }
+  return levels;
 }
 
 // By how much the loss rises without each layer.
@@ -213,14 +228,18 @@ Status compare(const TableFlags& flags, const ModelFiles& files, WidthsInput inp
   std::vector<ElasticLevel> layers = levels_of(input, Sharing::kWholeLayers, flags.levels);
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<LevelQuality> qualities,
                             measuring.measure("whole layers", layers, documents));
-  print_levels("whole-layers", layers, qualities);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    print_level("whole-layers", layers[i], qualities[i]);
+  }
   const std::vector<LayerOrder> order = order_by_importance(drawn_importance(input.importance), 1);
   const std::string path = flags.out + ".random";
   OUTRIDER_ASSIGN_OR_RETURN(Measuring random, Measuring::start(flags, files, order, path));
   std::filesystem::remove(path);
   std::vector<ElasticLevel> even = levels_of(input, Sharing::kEven, flags.levels);
   OUTRIDER_ASSIGN_OR_RETURN(qualities, random.measure("random units", even, documents));
-  print_levels("random-units", even, qualities);
+  for (std::size_t i = 0; i < even.size(); ++i) {
+    print_level("random-units", even[i], qualities[i]);
+  }
   return {};
 }
 
@@ -256,21 +275,11 @@ Status make_table(TableFlags flags) {
                           .importance = in_order(importance, order),
                           .layer_loss = layer_loss,
                           .anchors = choose_anchors(layer_loss)};
-  std::vector<ElasticLevel> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (const Sharing sharing : kMeasured) {
-    std::vector<ElasticLevel> levels = levels_of(input, sharing, flags.levels);
-    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LevelQuality> qualities,
-                              measuring.measure(name_of(sharing), levels, held_out));
-    print_levels(name_of(sharing), levels, qualities);
-    const double divergence = sum_of_divergence(qualities);
-    if (divergence >= least) continue;
-    least = divergence;
-    best = std::move(levels);
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<ElasticLevel> levels,
+                            choose_levels(input, flags.levels, measuring, held_out));
   ElasticTable& table = measuring.table();
   table.anchors = input.anchors;
-  table.levels.insert(table.levels.end(), best.begin(), best.end());
+  table.levels.insert(table.levels.end(), levels.begin(), levels.end());
   OUTRIDER_RETURN_IF_ERROR(write_table(flags.out, table));
   OUTRIDER_RETURN_IF_ERROR(
       read_elastic_table(flags.out, files->config, files->fingerprint).status());

@@ -31,6 +31,10 @@ struct Sizes {
   bool cuts_groups;  // else a level has all groups
 };
 
+bool is_anchor(const WidthsInput& input, std::size_t layer) {
+  return std::ranges::binary_search(input.anchors, static_cast<std::int32_t>(layer));
+}
+
 // The most whole groups of neurons that fit beside so many key/value groups, at least one.
 std::int32_t neurons_beside(const Sizes& sizes, double budget, std::int32_t groups) {
   const double left = budget - static_cast<double>(groups * sizes.group);
@@ -66,60 +70,47 @@ struct Piece {
   bool is_group;
 };
 
-std::vector<Piece> pieces_of(const WidthsInput& input, const Sizes& sizes) {
+// Of what the level before has left.
+std::vector<Piece> pieces_of(const WidthsInput& input, const Sizes& sizes,
+                             const std::vector<LayerWidths>& widths) {
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < input.importance.size(); ++i) {
-    if (std::ranges::find(input.anchors, static_cast<std::int32_t>(i)) != input.anchors.end()) {
-      continue;
-    }
+    if (is_anchor(input, i)) continue;
     const LayerImportance& layer = input.importance[i];
     // The first of each kind stays.
-    for (std::size_t n = index(kElasticGroup); n < layer.neurons.size(); n += kElasticGroup) {
-      const auto begin = layer.neurons.begin() + static_cast<std::ptrdiff_t>(n);
+    for (std::int32_t n = kElasticGroup; n < widths[i].neurons; n += kElasticGroup) {
+      const auto begin = layer.neurons.begin() + n;
       const double sum = std::accumulate(begin, begin + kElasticGroup, 0.0);
       pieces.push_back({sum / static_cast<double>(kElasticGroup * sizes.neuron), i, false});
     }
-    for (std::size_t g = 1; sizes.cuts_groups && g < layer.kv_groups.size(); ++g) {
-      pieces.push_back({layer.kv_groups[g] / static_cast<double>(sizes.group), i, true});
+    for (std::int32_t g = 1; sizes.cuts_groups && g < widths[i].kv_groups; ++g) {
+      pieces.push_back({layer.kv_groups[index(g)] / static_cast<double>(sizes.group), i, true});
     }
   }
   std::ranges::stable_sort(pieces, {}, &Piece::worth);
   return pieces;
 }
 
-std::vector<std::vector<LayerWidths>> by_importance(const WidthsInput& input, const Sizes& sizes,
-                                                    const std::vector<double>& budgets) {
-  std::vector<LayerWidths> widths(input.importance.size(), sizes.full);
-  std::vector<std::vector<LayerWidths>> levels;
-  const std::vector<Piece> pieces = pieces_of(input, sizes);
-  auto next = pieces.begin();
-  auto weights = static_cast<double>(sizes.layer() * std::ssize(widths));
-  for (const double budget : budgets) {
-    for (; next != pieces.end() && weights > budget; ++next) {
-      LayerWidths& layer = widths[next->layer];
-      weights -= static_cast<double>(sizes.of(layer));
-      (next->is_group ? layer.kv_groups : layer.neurons) -= next->is_group ? 1 : kElasticGroup;
-      weights += static_cast<double>(sizes.of(layer));
-    }
-    levels.push_back(widths);
+void by_importance(const WidthsInput& input, const Sizes& sizes, double budget,
+                   std::vector<LayerWidths>& widths) {
+  double weights = 0;
+  for (const LayerWidths& layer : widths) weights += static_cast<double>(sizes.of(layer));
+  for (const Piece& piece : pieces_of(input, sizes, widths)) {
+    if (weights <= budget) return;
+    LayerWidths& layer = widths[piece.layer];
+    weights -= static_cast<double>(sizes.of(layer));
+    (piece.is_group ? layer.kv_groups : layer.neurons) -= piece.is_group ? 1 : kElasticGroup;
+    weights += static_cast<double>(sizes.of(layer));
   }
-  return levels;
 }
 
-std::vector<std::vector<LayerWidths>> whole_layers(const WidthsInput& input, const Sizes& sizes,
-                                                   const std::vector<double>& shares) {
+void whole_layers(const WidthsInput& input, double share, std::vector<LayerWidths>& widths) {
   const auto layers = std::ssize(input.layer_loss);
   std::vector<std::size_t> least(index(layers));
   std::iota(least.begin(), least.end(), std::size_t{0});
   std::ranges::stable_sort(least, {}, [&](std::size_t i) { return input.layer_loss[i]; });
-  std::vector<std::vector<LayerWidths>> levels;
-  for (const double share : shares) {
-    const auto kept = std::max<std::int64_t>(1, std::lround(share * static_cast<double>(layers)));
-    std::vector<LayerWidths> widths(index(layers), sizes.full);
-    for (std::int64_t i = 0; i < layers - kept; ++i) widths[least[index(i)]] = {0, 0};
-    levels.push_back(std::move(widths));
-  }
-  return levels;
+  const auto kept = std::max<std::int64_t>(1, std::lround(share * static_cast<double>(layers)));
+  for (std::int64_t i = 0; i < layers - kept; ++i) widths[least[index(i)]] = {0, 0};
 }
 
 std::vector<std::int32_t> falling(const std::vector<double>& importance, std::int64_t run) {
@@ -164,33 +155,31 @@ std::vector<std::int32_t> choose_anchors(const std::vector<double>& layer_loss) 
   return layers;
 }
 
-std::vector<std::vector<LayerWidths>> share_out(const WidthsInput& input, Sharing sharing,
-                                                const std::vector<double>& shares) {
+std::vector<LayerWidths> narrow(const WidthsInput& input, Sharing sharing, double share,
+                                std::vector<LayerWidths> widths) {
   const Sizes sizes(input.config);
-  if (sharing == Sharing::kWholeLayers) return whole_layers(input, sizes, shares);
-  const auto layers = std::ssize(input.importance);
-  const auto anchors = std::ssize(input.anchors);
+  const auto layers = static_cast<double>(widths.size());
+  const auto anchors = static_cast<double>(input.anchors.size());
   const auto layer_weights = static_cast<double>(sizes.layer());
-  std::vector<double> budgets;
-  for (const double share : shares) {
-    budgets.push_back(share * static_cast<double>(layers) * layer_weights);
+  const double budget = share * layers * layer_weights;
+  switch (sharing) {
+    case Sharing::kWholeLayers:
+      whole_layers(input, share, widths);
+      return widths;
+    case Sharing::kByImportance:
+      by_importance(input, sizes, budget, widths);
+      return widths;
+    case Sharing::kEven:
+    case Sharing::kFeedForwardFirst:
+      break;
   }
-  if (sharing == Sharing::kByImportance) return by_importance(input, sizes, budgets);
-  std::vector<std::vector<LayerWidths>> levels;
-  std::vector<LayerWidths> widths(index(layers), sizes.full);
-  for (const double budget : budgets) {
-    const double left = budget - static_cast<double>(anchors) * layer_weights;
-    const double each = left / static_cast<double>(std::max<std::int64_t>(1, layers - anchors));
-    for (std::int32_t i = 0; i < layers; ++i) {
-      if (std::ranges::find(input.anchors, i) != input.anchors.end()) continue;
-      LayerWidths& layer = widths[index(i)];
-      if (each >= layer_weights) continue;
-      layer = sharing == Sharing::kEven ? even_layer(sizes, each, layer)
-                                        : feed_forward_first(sizes, each, layer);
-    }
-    levels.push_back(widths);
+  const double each = (budget - anchors * layer_weights) / std::max(1.0, layers - anchors);
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    if (is_anchor(input, i) || each >= layer_weights) continue;
+    widths[i] = sharing == Sharing::kEven ? even_layer(sizes, each, widths[i])
+                                          : feed_forward_first(sizes, each, widths[i]);
   }
-  return levels;
+  return widths;
 }
 
 }  // namespace outrider

@@ -42,16 +42,16 @@ struct WidthsInput {
   const ModelConfig& config;
   std::vector<LayerImportance> importance;  // [layers], each in the table's order
   std::vector<double> layer_loss;           // [layers]: by how much the loss rises without it
-  std::vector<std::int32_t> anchors;        // stay whole
+  std::vector<std::int32_t> anchors;        // stay whole; rising
 };
 
 // The layers without which the loss rises most: a fifth of them, at least one.
 std::vector<std::int32_t> choose_anchors(const std::vector<double>& layer_loss);
 
-// [shares] of widths; shares: of the weights of all layers, falling, each in (0, 1]. A level may
-// come out a little smaller than its share, and larger where anchors and one unit of each kind in
-// every layer need more.
-std::vector<std::vector<LayerWidths>> share_out(const WidthsInput& input, Sharing sharing,
-                                                const std::vector<double>& shares);
+// A level with this share, in (0, 1], of the weights of all layers, within a larger level. It may
+// come out a little smaller, and larger where anchors and one unit of each kind in every layer need
+// more.
+std::vector<LayerWidths> narrow(const WidthsInput& input, Sharing sharing, double share,
+                                std::vector<LayerWidths> larger);
 
 }  // namespace outrider

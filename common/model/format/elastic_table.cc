@@ -19,6 +19,7 @@ namespace outrider {
 namespace {
 
 constexpr std::int64_t kVersion = 1;
+constexpr std::int32_t kRun = kElasticGroup;
 constexpr std::int64_t kMaxFileBytes = 64 << 20;
 constexpr std::size_t kMaxNameLength = 32;
 constexpr double kMaxDivergence = 1e6;
@@ -139,12 +140,27 @@ class TableReader final {
     for (const Json& each : *order) {
       const std::string where = at("order", table.order.size()) + ".";
       LayerOrder layer;
-      OUTRIDER_ASSIGN_OR_RETURN(layer.neurons, permutation(each, "neurons", full_.neurons, where));
+      OUTRIDER_ASSIGN_OR_RETURN(layer.neurons, read_neurons(each, where));
       OUTRIDER_ASSIGN_OR_RETURN(layer.kv_groups,
                                 permutation(each, "kv_groups", full_.kv_groups, where));
       table.order.push_back(std::move(layer));
     }
     return {};
+  }
+
+  Result<std::vector<std::int32_t>> read_neurons(const Json& json, const std::string& where) const {
+    if (!json.contains("neuron_groups")) return permutation(json, "neurons", full_.neurons, where);
+    if (json.contains("neurons")) {
+      return wrong(where + "neuron_groups", "beside neurons",
+                   "must be alone" + std::string(kRemake));
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::int32_t> groups,
+                              permutation(json, "neuron_groups", full_.neurons / kRun, where));
+    std::vector<std::int32_t> neurons;
+    for (const std::int32_t group : groups) {
+      for (std::int32_t i = 0; i < kRun; ++i) neurons.push_back(group * kRun + i);
+    }
+    return neurons;
   }
 
   // Empty, or every number below `count` once.
@@ -353,13 +369,31 @@ Result<ElasticTable> read_elastic_table(const std::string& path, const ModelConf
   return parse_elastic_table(text, config, fingerprint, path);
 }
 
+namespace {
+
+// The order of whole groups, if they stay together; else of all neurons.
+std::string neurons_text(const std::vector<std::int32_t>& neurons) {
+  std::vector<std::int32_t> groups;
+  for (std::size_t i = 0; i < neurons.size(); i += kRun) {
+    groups.push_back(neurons[i] / kRun);
+    for (std::size_t k = 0; k < kRun; ++k) {
+      if (i + k >= neurons.size() ||
+          neurons[i + k] != groups.back() * kRun + static_cast<std::int32_t>(k)) {
+        return "\"neurons\": " + list_text(neurons);
+      }
+    }
+  }
+  return "\"neuron_groups\": " + list_text(groups);
+}
+
+}  // namespace
+
 std::string elastic_table_text(const ElasticTable& table) {
   std::string text = "{\"version\": " + std::to_string(kVersion) + ", \"model\": \"" + table.model +
                      "\", \"anchors\": " + list_text(table.anchors) + ",\n\"order\": [\n";
   for (const LayerOrder& layer : table.order) {
-    text += "{\"neurons\": " + list_text(layer.neurons) +
-            ", \"kv_groups\": " + list_text(layer.kv_groups) + "}" +
-            (&layer == &table.order.back() ? "],\n" : ",\n");
+    text += "{" + neurons_text(layer.neurons) + ", \"kv_groups\": " + list_text(layer.kv_groups) +
+            "}" + (&layer == &table.order.back() ? "],\n" : ",\n");
   }
   text += "\"levels\": [\n";
   for (const ElasticLevel& level : table.levels) {

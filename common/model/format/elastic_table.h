@@ -9,11 +9,12 @@
 // those of the full model, ended early.
 //
 //   {"version": 1, "model": "<fingerprint>", "anchors": [0, 29],
-//    "order": [{"neurons": [7, 0, ..], "kv_groups": [2, 0, 1]}, ..],     one per layer; []: as
-//    stored "levels": [{"name": "100", "neurons": [1536, ..], "kv_groups": [3, ..], "bytes":
-//    {"int8": ..},
-//                "divergence": 0.0, "agreement": 1.0}, ..]}              the full one first, nested
+//    "order": [{"neurons": [7, 0, ..], "kv_groups": [2, 0, 1]}, ..],   by layer; []: as stored
+//    "levels": [{"name": "100", "neurons": [1536, ..], "kv_groups": [3, ..],
+//                "bytes": {"int8": ..}, "divergence": 0.0, "agreement": 1.0}, ..]}
 //
+// The full level is the first, and levels are nested. Where 32 neurons stay together, as stored,
+// "neuron_groups" is the order of these groups in place of "neurons".
 // A layer of a level that has neither neurons nor groups is skipped.
 //
 // Thread rule: values; pure functions except read_elastic_table(). Errors: INVALID_ARGUMENT or

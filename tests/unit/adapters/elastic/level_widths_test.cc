@@ -67,8 +67,8 @@ TEST(LevelWidths, LevelsAreNestedWholeGroupsOfAboutTheirShare) {
         .anchors = input.anchors,
         .order = std::vector<LayerOrder>(5),
         .levels = {{.name = "100", .layers = std::vector<LayerWidths>(5, full_widths(config))}}};
-    for (const auto& widths : share_out(input, sharing, shares)) {
-      const double share = shares[table.levels.size() - 1];
+    for (const double share : shares) {
+      const auto widths = narrow(input, sharing, share, table.levels.back().layers);
       EXPECT_NEAR(share_of_level(config, widths), share, 0.07) << name_of(sharing);
       table.levels.push_back({.name = std::to_string(table.levels.size()), .layers = widths});
     }
@@ -81,25 +81,47 @@ TEST(LevelWidths, LevelsAreNestedWholeGroupsOfAboutTheirShare) {
 
 TEST(LevelWidths, FeedForwardFirstKeepsTheGroupsAsLongAsItCan) {
   const ModelConfig config = five_layers();
-  const auto levels = share_out(input_of(config), Sharing::kFeedForwardFirst, {0.7, 0.3});
-  EXPECT_EQ(levels[0][1].kv_groups, 4);
-  EXPECT_LT(levels[0][1].neurons, 256);
-  EXPECT_LT(levels[1][1].kv_groups, 4);
+  const auto input = input_of(config);
+  const std::vector<LayerWidths> full(5, full_widths(config));
+  const auto most = narrow(input, Sharing::kFeedForwardFirst, 0.7, full);
+  EXPECT_EQ(most[1].kv_groups, 4);
+  EXPECT_LT(most[1].neurons, 256);
+  EXPECT_LT(narrow(input, Sharing::kFeedForwardFirst, 0.3, most)[1].kv_groups, 4);
 }
 
 TEST(LevelWidths, ByImportanceTheLeastImportantLayerLosesMost) {
   const ModelConfig config = five_layers();
-  const auto levels = share_out(input_of(config), Sharing::kByImportance, {0.6});
-  EXPECT_LT(levels[0][1].neurons, levels[0][4].neurons);
-  EXPECT_EQ(levels[0][0], full_widths(config));
+  const std::vector<LayerWidths> full(5, full_widths(config));
+  const auto widths = narrow(input_of(config), Sharing::kByImportance, 0.6, full);
+  EXPECT_LT(widths[1].neurons, widths[4].neurons);
+  EXPECT_EQ(widths[0], full_widths(config));
+}
+
+TEST(LevelWidths, EveryWayGoesOnWithinALevelOfAnother) {
+  const ModelConfig config = five_layers();
+  const auto input = input_of(config);
+  const std::initializer_list<Sharing> ways = {Sharing::kEven, Sharing::kFeedForwardFirst,
+                                               Sharing::kByImportance};
+  for (const Sharing first : ways) {
+    const auto larger = narrow(input, first, 0.7, std::vector<LayerWidths>(5, full_widths(config)));
+    for (const Sharing then : ways) {
+      const auto smaller = narrow(input, then, 0.5, larger);
+      EXPECT_NEAR(share_of_level(config, smaller), 0.5, 0.08) << name_of(then);
+      for (std::size_t i = 0; i < larger.size(); ++i) {
+        EXPECT_LE(smaller[i].neurons, larger[i].neurons) << name_of(then);
+        EXPECT_LE(smaller[i].kv_groups, larger[i].kv_groups) << name_of(then);
+      }
+    }
+  }
 }
 
 TEST(LevelWidths, WholeLayersGoTheLeastImportantFirst) {
   const ModelConfig config = five_layers();
-  const auto levels = share_out(input_of(config), Sharing::kWholeLayers, {0.6});
-  EXPECT_EQ(levels[0][1], (LayerWidths{0, 0}));
-  EXPECT_EQ(levels[0][3], (LayerWidths{0, 0}));
-  EXPECT_EQ(levels[0][0], full_widths(config));
+  const std::vector<LayerWidths> full(5, full_widths(config));
+  const auto widths = narrow(input_of(config), Sharing::kWholeLayers, 0.6, full);
+  EXPECT_EQ(widths[1], (LayerWidths{0, 0}));
+  EXPECT_EQ(widths[3], (LayerWidths{0, 0}));
+  EXPECT_EQ(widths[0], full_widths(config));
 }
 
 }  // namespace

@@ -80,6 +80,20 @@ TEST(ElasticTable, IsReadAsWritten) {
   EXPECT_NE(level_id(*table, table->levels[1]), level_id(*table, table->levels[2]));
 }
 
+TEST(ElasticTable, GroupsThatStayTogetherAreWrittenAsGroups) {
+  ElasticTable table = sample();
+  table.order[0].neurons.clear();
+  for (const std::int32_t first : {64, 0, 32}) {
+    for (std::int32_t i = 0; i < 32; ++i) table.order[0].neurons.push_back(first + i);
+  }
+  const std::string text = elastic_table_text(table);
+  EXPECT_THAT(text, HasSubstr("{\"neuron_groups\": [2,0,1], \"kv_groups\": [2,0,1]}"));
+  const auto read = parse_elastic_table(text, three_layers(), kFingerprint, "elastic.json");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->order[0].neurons, table.order[0].neurons);
+  EXPECT_EQ(read->order[2].neurons, table.order[2].neurons);
+}
+
 TEST(ElasticTable, OrderAsStoredHasNoId) {
   ElasticTable table = sample();
   EXPECT_NE(order_id(table), "");
@@ -132,7 +146,13 @@ TEST(ElasticTable, OrdersMustBePermutations) {
       "order[0].kv_groups", "each of the layer's 3");
   expect_refused([](Json& json) { json["order"][2]["neurons"][5] = 1.5; },
                  "order[2].neurons[5] is 1.5", "whole number");
-  expect_refused([](Json& json) { json["order"][1].erase("neurons"); }, "order[1].neurons", "list");
+  expect_refused([](Json& json) { json["order"][1].erase("neuron_groups"); }, "order[1].neurons",
+                 "list");
+  expect_refused(
+      [](Json& json) {
+        json["order"][0]["neuron_groups"] = {2, 1, 0};
+      },
+      "order[0].neuron_groups is beside neurons", "alone");
 }
 
 TEST(ElasticTable, LevelsMustBeNestedWholeGroups) {

@@ -38,7 +38,7 @@ class Server:
         self.port = port
         self.process = subprocess.Popen(
             [programs / 'outrider-server', '--model', model, '--port', str(port), '--http-port', str(port + 1),
-             '--max-concurrent-sessions', '128', '--max-calls-per-peer', '1024', '--cache-dir', 'none', *flags],
+             '--max-concurrent-sessions', '128', '--max-calls-per-peer', '1024', '--cache-dir', 'none', '--draft-source', 'none', *flags],
             stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         began = time.monotonic()
         while time.monotonic() - began < seconds and self.process.poll() is None:

@@ -417,10 +417,11 @@ inline const DeviceLimits& device_limits() {
 // other leaves free, not evenly.
 enum class Start : std::uint8_t { kBehindPrevious, kBesidePrevious };
 
-// Where rows are so few that the start of a kernel takes as long as its work.
+// Of kernels of rows and of attention: where rows are so few that the start of a kernel takes as
+// long as its work. Products leave less free for each other's blocks: those of few rows alone.
 inline constexpr std::int64_t kMaxFewRows = 8;
 inline Start start_for(std::int64_t rows) {
-  return rows <= kMaxFewRows ? Start::kBesidePrevious : Start::kBehindPrevious;
+  return rows <= 8 * kMaxFewRows ? Start::kBesidePrevious : Start::kBehindPrevious;
 }
 
 struct Grid {

@@ -190,6 +190,7 @@ Result<std::vector<double>> measure_layers(Measuring& measuring, const ModelConf
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LevelQuality> qualities,
                             measuring.measure("layers", levels, documents));
+  print_level("full", levels[0], qualities[0]);
   std::vector<double> rises;
   for (std::size_t i = 1; i < qualities.size(); ++i) {
     rises.push_back(qualities[i].loss - qualities[0].loss);

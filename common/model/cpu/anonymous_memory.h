@@ -28,6 +28,7 @@ class AnonymousMemory final {
     return *this;
   }
 
+  bool is_empty() const { return data_ == nullptr; }
   // At a multiple of 2 MiB.
   template <class T>
   T* as() const {

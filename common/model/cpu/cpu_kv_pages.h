@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "common/model/cpu/anonymous_memory.h"
@@ -38,11 +40,43 @@ struct KvLayout {
   std::int64_t page_bytes() const { return page_stride() * element_bytes(); }
 };
 
+// The memory of the last cache that is gone, for the next of the same size and layout: so that an
+// answer at another level of a model does not wait for the system to clear memory. Nobody sees what
+// was in it, as rows are written before they are seen, and padding stays zero. Any thread.
+class SpareKvMemory final {
+ public:
+  // Empty: there is none of so many bytes.
+  AnonymousMemory take(std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (bytes != bytes_) return {};
+    bytes_ = 0;
+    return std::move(memory_);
+  }
+  void give(AnonymousMemory memory, std::int64_t bytes) {
+    if (bytes > kMostBytes) return;
+    const std::lock_guard lock(mutex_);
+    memory_ = std::move(memory);
+    bytes_ = bytes;
+  }
+
+ private:
+  static constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
+  std::mutex mutex_;
+  AnonymousMemory memory_;
+  std::int64_t bytes_ = 0;  // 0: none
+};
+
 class CpuKvPages final : public KvPages {
  public:
-  // memory: bytes_needed() bytes, zero.
-  CpuKvPages(const void* model, const KvLayout& layout, std::int32_t count, AnonymousMemory memory)
-      : KvPages(model, count), layout_(layout), memory_(std::move(memory)) {}
+  // memory: of `count` pages; where it was never used, zero. It goes to `spare` in the end.
+  CpuKvPages(const void* model, const KvLayout& layout, std::int32_t count, AnonymousMemory memory,
+             std::shared_ptr<SpareKvMemory> spare)
+      : KvPages(model, count),
+        layout_(layout),
+        bytes_(count * layout.page_bytes()),
+        memory_(std::move(memory)),
+        spare_(std::move(spare)) {}
+  ~CpuKvPages() override { spare_->give(std::move(memory_), bytes_); }
 
   const KvLayout& layout() const { return layout_; }
 
@@ -89,7 +123,9 @@ class CpuKvPages final : public KvPages {
   }
 
   const KvLayout layout_;
+  const std::int64_t bytes_;
   AnonymousMemory memory_;
+  const std::shared_ptr<SpareKvMemory> spare_;
 };
 
 }  // namespace outrider

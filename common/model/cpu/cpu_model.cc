@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-// What a model and its levels share: their kernels, threads, and the scratch memory of a pass.
+// What a model and its levels share: their kernels, threads, and the scratch memory of a pass; and
+// what a cache leaves.
 struct Computing {
   // The weights' config outlives this.
   Computing(const CpuWeights& weights, const Kernels& its_kernels,
@@ -30,18 +31,23 @@ struct Computing {
   const Kernels& kernels;
   const std::unique_ptr<ThreadPool> pool;
   CpuPass pass;
+  std::shared_ptr<SpareKvMemory> spare = std::make_shared<SpareKvMemory>();
 };
 
 Result<std::shared_ptr<KvPages>> pages_of(const Model* model, const KvLayout& kv,
-                                          std::int32_t count) {
-  OUTRIDER_ASSIGN_OR_RETURN(
-      AnonymousMemory memory,
-      AnonymousMemory::make(
-          count * kv.page_bytes(),
-          "a KV cache of " + std::to_string(std::int64_t{count} * KvPages::kRows) + " slots",
-          "a shorter context (--max-model-len of outrider-server, -c of outrider-edge)"));
+                                          std::int32_t count,
+                                          const std::shared_ptr<SpareKvMemory>& spare) {
+  AnonymousMemory memory = spare->take(count * kv.page_bytes());
+  if (memory.is_empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        memory,
+        AnonymousMemory::make(
+            count * kv.page_bytes(),
+            "a KV cache of " + std::to_string(std::int64_t{count} * KvPages::kRows) + " slots",
+            "a shorter context (--max-model-len of outrider-server, -c of outrider-edge)"));
+  }
   return std::shared_ptr<KvPages>(
-      std::make_shared<CpuKvPages>(model, kv, count, std::move(memory)));
+      std::make_shared<CpuKvPages>(model, kv, count, std::move(memory), spare));
 }
 
 class CpuModel final : public Model {
@@ -74,7 +80,7 @@ class CpuModel final : public Model {
   bool is_resident() const { return is_resident_; }
 
   Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
-    return pages_of(this, kv_, count);
+    return pages_of(this, kv_, count, computing_->spare);
   }
 
   Status forward(std::span<const Row> rows, PassOutput& out) override {
@@ -82,6 +88,7 @@ class CpuModel final : public Model {
     return run(rows, out);
   }
   const KvLayout& kv() const { return kv_; }
+  const std::shared_ptr<SpareKvMemory>& spare() const { return computing_->spare; }
 
   // The pass of rows that were checked.
   Status run(std::span<const Row> rows, PassOutput& out) {
@@ -117,7 +124,7 @@ class LeveledModel final : public Model {
 
   const ModelInfo& info() const override { return full_.info(); }
   Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
-    return pages_of(this, full_.kv(), count);
+    return pages_of(this, full_.kv(), count, full_.spare());
   }
 
   Status forward(std::span<const Row> rows, PassOutput& out) override {

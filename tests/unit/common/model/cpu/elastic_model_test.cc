@@ -13,6 +13,7 @@
 
 #include "common/base/thread_pool.h"
 #include "common/base/vector_targets.h"
+#include "common/model/cpu/cpu_kv_pages.h"
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/cpu/kernels/weight_memory.h"
 #include "common/model/format/elastic_table.h"
@@ -271,6 +272,30 @@ TEST_F(ElasticModelTest, LevelsShareAPassAndKeepTheirBits) {
       EXPECT_EQ(other_bits(found[level], expected[level]), 0u) << dtype << ", level " << level;
     }
   }
+}
+
+TEST_F(ElasticModelTest, ACacheInTheMemoryOfAnotherLevelHasTheSameBits) {
+  const auto files = with_table(written(elastic_config(), DType::kF32), Order::kUnits);
+  const auto fresh = *make_cpu_model(files, {.threads = 2});
+  const std::vector<float> expected = logits_in_chunks(**make_level(*fresh, "30"), 40);
+  const auto full = *make_cpu_model(files, {.threads = 2});
+  const auto level = *make_level(*full, "30");
+  logits_in_chunks(*full, 40);
+  EXPECT_EQ(other_bits(logits_in_chunks(*level, 7), expected), 0u);
+}
+
+TEST(SpareKvMemoryTest, GivesTheLastOfTheSameSizeUnlessItIsLarge) {
+  SpareKvMemory spare;
+  const auto make = [](std::int64_t bytes) { return *AnonymousMemory::make(bytes, "it", "none"); };
+  AnonymousMemory memory = make(4096);
+  const auto* const data = memory.as<std::byte>();
+  spare.give(std::move(memory), 4096);
+  EXPECT_TRUE(spare.take(8192).is_empty());
+  EXPECT_EQ(spare.take(4096).as<std::byte>(), data);
+  EXPECT_TRUE(spare.take(4096).is_empty());
+  constexpr std::int64_t kLarge = std::int64_t{33} << 20;
+  spare.give(make(kLarge), kLarge);
+  EXPECT_TRUE(spare.take(kLarge).is_empty());
 }
 
 TEST_F(ElasticModelTest, LevelsNeedATable) {

@@ -14,9 +14,9 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/model/cpu/anonymous_memory.h"
 #include "common/model/cpu/kernels/kernels.h"
 #include "common/model/format/dtype.h"
@@ -47,23 +47,23 @@ class SpareKvMemory final {
  public:
   // Empty: there is none of so many bytes.
   AnonymousMemory take(std::int64_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mu_);
     if (bytes != bytes_) return {};
     bytes_ = 0;
     return std::move(memory_);
   }
   void give(AnonymousMemory memory, std::int64_t bytes) {
-    if (bytes > kMostBytes) return;
-    const std::lock_guard lock(mutex_);
+    if (bytes > kMaxBytes) return;
+    const MutexLock lock(mu_);
     memory_ = std::move(memory);
     bytes_ = bytes;
   }
 
  private:
-  static constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
-  std::mutex mutex_;
-  AnonymousMemory memory_;
-  std::int64_t bytes_ = 0;  // 0: none
+  static constexpr std::int64_t kMaxBytes = std::int64_t{32} << 20;
+  Mutex mu_;
+  AnonymousMemory memory_ OUTRIDER_GUARDED_BY(mu_);
+  std::int64_t bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;  // 0: none
 };
 
 class CpuKvPages final : public KvPages {

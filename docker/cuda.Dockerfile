@@ -21,7 +21,7 @@ RUN python3 -m venv .venv-nvcc \
       $(sed -n 's/^readonly NVCC_WHEELS=(\(.*\))$/\1/p' run)
 COPY . .
 ARG JOBS=4
-# ARCHITECTURES: of the GPUs that run it; all that are tested: A100, Jetson Orin, H100 and H200, Jetson Thor.
+# ARCHITECTURES: of the GPUs that run it: A100; Jetson Orin; H100, H200; Jetson Thor.
 ARG ARCHITECTURES="80;87;90;110"
 RUN cmake --preset cuda "-DOUTRIDER_GPU_ARCHITECTURES=${ARCHITECTURES}" \
  && cmake --build --preset cuda -j "${JOBS}" --target outrider-server

@@ -110,10 +110,13 @@ class Images(unittest.TestCase):
             if not self.OURS.match(image):
                 self.assertRegex(image, r'@sha256:[0-9a-f]{64}$')
 
-    def test_the_key_of_cuda_s_repository_is_known_before_it_is_used(self):
+    def test_the_compiler_of_cuda_comes_as_the_wheels_that_run_pins(self):
         text = (ROOT / 'docker/cuda.Dockerfile').read_text(encoding='utf-8')
-        self.assertRegex(text, r'ARG KEY=[0-9A-F]{40}\n')
-        self.assertNotIn('.deb', text)
+        command = re.search(r"sed -n '[^']*NVCC_WHEELS[^']*' run", text)
+        wheels = subprocess.run(['sh', '-c', command[0]], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+        self.assertGreater(len(wheels), 3)
+        for wheel in wheels:
+            self.assertRegex(wheel, r'^nvidia-[a-z-]+==\d+\.\d+\.\d+$')
 
 
 @unittest.skipUnless(HAPROXY, 'needs haproxy (Debian package haproxy)')

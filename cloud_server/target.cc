@@ -80,8 +80,8 @@ Status add_predictor(const TargetOptions& options, LoadedTarget& target) {
                             load_model_files(options.loading.directory, {}));
   Result<std::unique_ptr<ExitHeads>> found =
       find_predictor(options.predictor, *files, target.model->info());
-  if (found.ok()) target.predictor = *std::move(found);
   target.no_predictor = found.status().message();
+  if (found.ok()) target.predictor = *std::move(found);
   return {};
 }
 

@@ -224,7 +224,7 @@ std::vector<LayerImportance> drawn_importance(std::vector<LayerImportance> impor
   return importance;
 }
 
-Status compare(const TableFlags& flags, const ModelFiles& files, WidthsInput input,
+Status compare(const TableFlags& flags, const ModelFiles& files, const WidthsInput& input,
                Measuring& measuring, const std::vector<Document>& documents) {
   std::vector<ElasticLevel> layers = levels_of(input, Sharing::kWholeLayers, flags.levels);
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<LevelQuality> qualities,

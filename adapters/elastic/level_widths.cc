@@ -39,8 +39,9 @@ bool is_anchor(const WidthsInput& input, std::size_t layer) {
 std::int32_t neurons_beside(const Sizes& sizes, double budget, std::int32_t groups) {
   const double left = budget - static_cast<double>(groups * sizes.group);
   const double runs = std::floor(left / static_cast<double>(sizes.neuron * kElasticGroup));
-  const auto most = static_cast<double>(sizes.full.neurons / kElasticGroup);
-  return static_cast<std::int32_t>(std::clamp(runs, 1.0, most) * kElasticGroup);
+  const std::int64_t most = sizes.full.neurons / kElasticGroup;
+  return static_cast<std::int32_t>(std::clamp(runs, 1.0, static_cast<double>(most)) *
+                                   kElasticGroup);
 }
 
 // A layer of so many weights, within the layer of the level before.

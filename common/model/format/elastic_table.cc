@@ -252,7 +252,9 @@ class TableReader final {
       const std::int64_t told = fields.integer(dtype.c_str(), 0, std::int64_t{1} << 50);
       OUTRIDER_RETURN_IF_ERROR(fields.status());
       if (told == bytes) continue;
-      return wrong(where + ".bytes." + dtype, std::to_string(told),
+      std::string field = where;
+      field.append(".bytes.").append(dtype);
+      return wrong(field, std::to_string(told),
                    "but a level of these widths has " + std::to_string(bytes) + kRemake);
     }
     return {};
@@ -320,16 +322,13 @@ std::vector<std::int32_t> widths_of(const ElasticLevel& level, Width width) {
   return values;
 }
 
-}  // namespace
-
-namespace {
-
 // Weights of one unit.
 struct UnitSizes {
   explicit UnitSizes(const ModelConfig& config)
       : neuron(std::int64_t{config.hidden_size} * (config.kinds.gated ? 3 : 2)),
         kv_group(2 * (group_columns(config) + config.head_dim) * config.hidden_size),
-        group_biases(config.qkv_bias ? group_columns(config) + 2 * config.head_dim : 0) {}
+        group_biases(config.qkv_bias ? group_columns(config) + std::int64_t{2} * config.head_dim
+                                     : 0) {}
 
   std::int64_t neuron;
   std::int64_t kv_group;

@@ -107,10 +107,10 @@ ModelInfo describe(const ModelFiles& files, const TorchDevice& device) {
   info.max_positions = config.max_positions;
   info.num_parameters = num_parameters(config);
   const std::int64_t embedding = std::int64_t{config.vocab_size} * config.hidden_size;
-  info.weight_bytes = (info.num_parameters - (config.tied_embeddings ? 0 : embedding)) *
-                      (device.dtype == at::kFloat ? 4 : 2);
+  const std::int64_t each = device.dtype == at::kFloat ? 4 : 2;
+  info.weight_bytes = (info.num_parameters - (config.tied_embeddings ? 0 : embedding)) * each;
   info.kv_bytes_per_position =
-      std::int64_t{2 * 4} * config.num_layers * config.num_kv_heads * config.head_dim;
+      std::int64_t{8} * config.num_layers * config.num_kv_heads * config.head_dim;
   info.stop_ids = config.stop_ids;
   info.arithmetic_id = arithmetic_id({.fingerprint = files.fingerprint,
                                       .dtype = info.dtype,

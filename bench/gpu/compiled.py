@@ -3,8 +3,8 @@
 
 Each kernel, for each architecture: no register is spilled, and those that products of up to 32 rows use have at most 128
 registers. With nvdisasm, from the package index's wheel nvidia-cuda-nvdisasm, also: weights come by asynchronous copies of
-16 bytes and are read by 16, or by 8 where a warp takes one panel alone (few rows). It prints, and does not judge, how many instructions the loop has to each one of the tensor
-cores, which the chains of floats are part of.
+16 bytes and are read by 16, or by 8 where a warp takes one panel alone (few rows). It prints, and does not judge, how
+many instructions the loop has to each one of the tensor cores, which the chains of floats are part of.
 
   compiled.py [--arch 80 87 90 110] [--nvdisasm PROGRAM] [--json FILE]
 

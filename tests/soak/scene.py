@@ -94,7 +94,7 @@ class Scene:
 
     def wait_for_answers(self):
         """Until edges are in the middle of their answers: where all of them still start, a fault interrupts none."""
-        return met(lambda: self.server.metric('num_requests_running') >= IN_THE_MIDDLE)
+        met(lambda: self.server.metric('num_requests_running') >= IN_THE_MIDDLE)
 
     def begin_long(self):
         """One more edge: (edge, prompt, way), in the middle of its answer; None if all answers ended too soon."""

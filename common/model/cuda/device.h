@@ -417,11 +417,12 @@ inline const DeviceLimits& device_limits() {
 // other leaves free, not evenly.
 enum class Start : std::uint8_t { kBehindPrevious, kBesidePrevious };
 
-// Of kernels of rows and of attention: where rows are so few that the start of a kernel takes as
-// long as its work. Products leave less free for each other's blocks: those of few rows alone.
+// Where rows are so few that the start of a kernel takes as long as its work: of products, and of
+// kernels of rows and attention, which leave more free for the blocks of the next one.
 inline constexpr std::int64_t kMaxFewRows = 8;
+inline constexpr std::int64_t kMaxRowsBeside = 64;
 inline Start start_for(std::int64_t rows) {
-  return rows <= 8 * kMaxFewRows ? Start::kBesidePrevious : Start::kBehindPrevious;
+  return rows <= kMaxRowsBeside ? Start::kBesidePrevious : Start::kBehindPrevious;
 }
 
 struct Grid {

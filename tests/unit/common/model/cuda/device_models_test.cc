@@ -32,8 +32,11 @@ TEST(DeviceModels, KeysAndValuesHaveRoomForThePositionsThatWereAskedAtMostForTwo
 }
 
 TEST(DeviceModels, WhatThisProgramWasNotBuiltWithIsRefused) {
-  const auto refused = make_device_model(nullptr, {.device = "cuda"});
-  EXPECT_THAT(refused.status().message(), HasSubstr("built without it. Remedy"));
+  for (const std::string device : {"cuda", "torch-cuda"}) {
+    const auto refused = make_device_model(nullptr, {.device = device});
+    EXPECT_THAT(refused.status().message(), HasSubstr(device + ": this program was built without"));
+    EXPECT_THAT(refused.status().message(), HasSubstr("Remedy"));
+  }
 }
 
 }  // namespace

@@ -170,15 +170,13 @@ struct VerifyEngine::Core {
     std::string group;                             // of its owner
   };
 
-  Core(Model& model, const SchedulerOptions& options, Clock& its_clock)
-      : clock(its_clock),
-        report_queue(options.report_queue),
-        on_session_end(options.on_session_end),
-        scheduler(model, options) {
+  Core(Model& model, const SchedulerOptions& its_options, Clock& its_clock)
+      : clock(its_clock), options(its_options) {
+    scheduler.emplace(model, options);
     if (!options.drafts_in_passes) return;
     drafts.emplace([this, computes = false]() mutable {
       if (!std::exchange(computes, true)) begin_compute_thread();
-      scheduler.draft_on(clock);
+      scheduler->draft_on(clock);
     });
   }
 
@@ -191,7 +189,7 @@ struct VerifyEngine::Core {
   bool await_work(std::vector<EngineInbox::Input>& taken);
   void apply(EngineInbox::Input& input);
   void deliver(bool beside);
-  bool have_company() const { return scheduler.last_served().size() > 1; }
+  bool have_company() const { return scheduler->last_served().size() > 1; }
   bool is_device_wanted() const;
   void flush_sinks();
   void forget(StreamId stream);
@@ -201,10 +199,9 @@ struct VerifyEngine::Core {
 
   // Constant after construction, or the compute thread's.
   Clock& clock;
-  const ReportQueue report_queue;
-  const std::function<void(const SessionRecord&)> on_session_end;
+  const SchedulerOptions options;
   std::atomic<StreamId> next_stream{1};
-  Scheduler scheduler;
+  std::optional<Scheduler> scheduler;  // always there
   std::optional<BesideThread> drafts;  // of the draft model's own cores
   std::thread thread;
 
@@ -247,7 +244,8 @@ StreamId VerifyEngine::connect(EventSink sink, StreamOwner owner) {
         if (is_last) core->forget(stream);
       });
   auto reports = std::make_shared<ExitReportChannel>(
-      core_->report_queue, [out](const ExitReport& report) { out->emit(ServerMessage(report)); });
+      core_->options.report_queue,
+      [out](const ExitReport& report) { out->emit(ServerMessage(report)); });
   auto abandoned = std::make_shared<std::atomic<bool>>(false);
   PassHooks hooks{
       .reports = reports,
@@ -289,6 +287,12 @@ void VerifyEngine::disconnect(StreamId stream) {
     core_->push({stream, EngineInbox::Disconnected{}});
   }
   sink->close();
+}
+
+void VerifyEngine::change_model(Model& model) {
+  const MutexLock lock(core_->mu);
+  OUTRIDER_CHECK(core_->streams.empty());
+  core_->push({0, EngineInbox::ModelChanged{&model}});
 }
 
 void VerifyEngine::drain() {
@@ -334,33 +338,33 @@ void VerifyEngine::Core::run() {
   while (await_work(taken)) {
     for (EngineInbox::Input& input : taken) apply(input);
     taken.clear();
-    scheduler.tick(clock.now());
+    scheduler->tick(clock.now());
     take_turn();
     deliver(have_company() && is_device_wanted());
-    scheduler.learn();  // while they are on their way
+    scheduler->learn();  // while they are on their way
     publish();
   }
   end_all(unavailable("this verifier has shut down"));
 }
 
 void VerifyEngine::Core::take_turn() {
-  scheduler.draft(clock);
-  if (!scheduler.start(clock.now())) return;
+  scheduler->draft(clock);
+  if (!scheduler->start(clock.now())) return;
   deliver(have_company());  // Started leaves before the device works
   if (drafts) drafts->begin();
-  scheduler.compute();
+  scheduler->compute();
   if (drafts) drafts->wait();
-  scheduler.finish(clock.now());
+  scheduler->finish(clock.now());
 }
 
 bool VerifyEngine::Core::is_device_wanted() const {
-  const std::optional<TimePoint> at = scheduler.wake_at();
+  const std::optional<TimePoint> at = scheduler->wake_at();
   return at && *at <= clock.now();
 }
 
 // Blocks until there are inputs, a session's time has come, or the end: then false.
 bool VerifyEngine::Core::await_work(std::vector<EngineInbox::Input>& taken) {
-  const std::optional<TimePoint> wake_at = scheduler.wake_at();
+  const std::optional<TimePoint> wake_at = scheduler->wake_at();
   const auto until =
       std::chrono::steady_clock::now() + (wake_at ? *wake_at - clock.now() : Duration{0});
   const MutexLock lock(mu);
@@ -381,16 +385,19 @@ bool VerifyEngine::Core::await_work(std::vector<EngineInbox::Input>& taken) {
 void VerifyEngine::Core::apply(EngineInbox::Input& input) {
   const TimePoint now = clock.now();
   if (auto* connected = std::get_if<EngineInbox::Connected>(&input.what)) {
-    scheduler.connect(input.stream, std::move(connected->session_id), now,
-                      std::move(connected->hooks), std::move(connected->owner));
+    scheduler->connect(input.stream, std::move(connected->session_id), now,
+                       std::move(connected->hooks), std::move(connected->owner));
   } else if (const auto* message = std::get_if<EdgeMessage>(&input.what)) {
-    scheduler.receive(input.stream, *message, now);
+    scheduler->receive(input.stream, *message, now);
   } else if (std::holds_alternative<EngineInbox::Disconnected>(input.what)) {
-    scheduler.disconnect(input.stream, now);
+    scheduler->disconnect(input.stream, now);
   } else if (std::holds_alternative<EngineInbox::Drain>(input.what)) {
-    scheduler.drain();
+    scheduler->drain();
+  } else if (const auto* changed = std::get_if<EngineInbox::ModelChanged>(&input.what)) {
+    deliver(false);  // its last records
+    scheduler.emplace(*changed->model, options);
   } else {
-    scheduler.end_stream(
+    scheduler->end_stream(
         input.stream,
         resource_exhausted("messages come faster than they can be taken; at most " +
                            std::to_string(EngineInbox::kMaxMessages) + " may wait"),
@@ -402,7 +409,7 @@ void VerifyEngine::Core::apply(EngineInbox::Input& input) {
 // session's events leave here: that takes no longer than waking the thread.
 void VerifyEngine::Core::deliver(bool beside) {
   std::vector<std::shared_ptr<StreamSink>> sinks;
-  for (StreamEvent& event : scheduler.take_events()) {
+  for (StreamEvent& event : scheduler->take_events()) {
     const std::optional<Stream> found = find(event.stream);
     if (!found) continue;
     if (!beside) {
@@ -419,8 +426,8 @@ void VerifyEngine::Core::deliver(bool beside) {
     }
     delivery.begin();
   }
-  for (const SessionRecord& record : scheduler.take_records()) {
-    if (on_session_end) on_session_end(record);
+  for (const SessionRecord& record : scheduler->take_records()) {
+    if (options.on_session_end) options.on_session_end(record);
   }
 }
 
@@ -440,7 +447,7 @@ void VerifyEngine::Core::forget(StreamId stream) {
 
 void VerifyEngine::Core::publish() {
   const MutexLock lock(mu);
-  stats = scheduler.stats();
+  stats = scheduler->stats();
   working = false;
   if (stats.sessions_open == 0) rested.notify_all();
 }

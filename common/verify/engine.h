@@ -59,10 +59,13 @@ class EngineInbox final {
   };
   struct Disconnected {};
   struct Drain {};
+  struct ModelChanged {
+    Model* model;
+  };
   struct Overflow {};  // in place of the messages of a stream that sent too many
   struct Input {
     StreamId stream;
-    std::variant<Connected, EdgeMessage, Disconnected, Drain, Overflow> what;
+    std::variant<Connected, EdgeMessage, Disconnected, Drain, ModelChanged, Overflow> what;
   };
 
   // Anything but a message.
@@ -109,6 +112,10 @@ class VerifyEngine final {
   // The stream is gone: no event of it comes after this returns; a pass that runs for it is
   // abandoned. Its KV waits for a reconnect. Harmless after StreamEnded.
   void disconnect(StreamId stream);
+
+  // Streams that connect from now on are verified with this model, which outlives the engine. No
+  // stream is connected; what waited for a reconnect is forgotten, and stats() begin again.
+  void change_model(Model& model);
 
   // From now on: every session gets Notice{kReconnectSoon} and may finish, every new Open is
   // refused with UNAVAILABLE.

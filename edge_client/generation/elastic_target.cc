@@ -7,14 +7,11 @@
 
 namespace outrider {
 
-ElasticTarget::ElasticTarget(Model& full, FlashModel* flash, const SchedulerOptions& scheduling,
-                             Clock& clock)
+ElasticTarget::ElasticTarget(Model& full, FlashModel* flash)
     : full_(full),
       flash_(flash),
       name_(flash != nullptr ? flash->pack().files().name : full.info().name),
-      table_(flash != nullptr ? flash->pack().elastic() : elastic_table_of(full).get()),
-      scheduling_(scheduling),
-      clock_(clock) {
+      table_(flash != nullptr ? flash->pack().elastic() : elastic_table_of(full).get()) {
   if (flash != nullptr) {
     stored_ = flash->levels();
   } else if (table_ != nullptr) {
@@ -25,7 +22,7 @@ ElasticTarget::ElasticTarget(Model& full, FlashModel* flash, const SchedulerOpti
 Result<std::unique_ptr<ElasticTarget>> ElasticTarget::create(Model& full, FlashModel* flash,
                                                              const SchedulerOptions& scheduling,
                                                              Clock& clock) {
-  std::unique_ptr<ElasticTarget> self(new ElasticTarget(full, flash, scheduling, clock));
+  std::unique_ptr<ElasticTarget> self(new ElasticTarget(full, flash));
   if (self->stored_.empty()) return failed_precondition(self->name_ + " has no level table");
   DiskWaits waits;
   if (flash != nullptr && flash->plan().streamed_bytes > 0) {
@@ -43,7 +40,8 @@ Result<std::unique_ptr<ElasticTarget>> ElasticTarget::create(Model& full, FlashM
   }
   self->book_.emplace(std::vector<ElasticLevel>(self->stored_.begin(), self->stored_.end()),
                       std::move(profile));
-  self->start(0);
+  self->engine_ = std::make_unique<VerifyEngine>(*self->models_[0], scheduling, clock);
+  self->verifier_ = std::make_unique<ResidentVerifier>(*self->engine_);
   return self;
 }
 
@@ -61,19 +59,9 @@ Result<std::unique_ptr<Model>> ElasticTarget::make_draft(const std::string& leve
 }
 
 void ElasticTarget::use(std::size_t level) {
-  if (level != current_) start(level);
-}
-
-// Levels share threads and scratch memory: the engine before ends, with its pass, before the next
-// one has anything to compute.
-void ElasticTarget::start(std::size_t level) {
-  auto engine = std::make_unique<VerifyEngine>(*models_[level], scheduling_, clock_);
-  if (verifier_ == nullptr) {
-    verifier_ = std::make_unique<ResidentVerifier>(*engine);
-  } else {
-    verifier_->decide_by(*engine);
-  }
-  engine_ = std::move(engine);
+  if (level == current_) return;
+  verifier_->stop();
+  engine_->change_model(*models_[level]);
   current_ = level;
 }
 

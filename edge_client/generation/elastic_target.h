@@ -45,26 +45,22 @@ class ElasticTarget final {
   // Whether the draft, if it is a level, is smaller than this one.
   bool draft_is_smaller(std::size_t level) const { return !draft_level_ || level < *draft_level_; }
 
-  // From now on the verifier's answers come from this level. Waits for a pass of the level before,
-  // which an answer that was cut may have left.
+  // The verifier's next start() is answered by this level. Ends its stream.
   void use(std::size_t level);
   Verifier& verifier() { return *verifier_; }
 
  private:
-  ElasticTarget(Model& full, FlashModel* flash, const SchedulerOptions& scheduling, Clock& clock);
-
-  void start(std::size_t level);
+  ElasticTarget(Model& full, FlashModel* flash);
 
   Model& full_;
   FlashModel* const flash_;  // null: full_ is in memory
   const std::string name_;
-  const ElasticTable* const table_;  // of flash_, or else of full_; null: it has none
-  const SchedulerOptions scheduling_;
-  Clock& clock_;
+  const ElasticTable* const table_;             // of flash_, or else of full_; null: it has none
   std::span<const ElasticLevel> stored_;        // of the table: what models refer to
   std::vector<std::unique_ptr<Model>> models_;  // by level
   std::optional<LevelBook> book_;
-  std::unique_ptr<VerifyEngine> engine_;  // of the current level
+  // Of the current level. Levels share threads and scratch memory, so one engine computes them all.
+  std::unique_ptr<VerifyEngine> engine_;
   std::unique_ptr<ResidentVerifier> verifier_;
   std::size_t current_ = 0;
   std::optional<std::size_t> draft_level_;  // nothing: no level drafts

@@ -15,17 +15,15 @@ namespace outrider {
 
 class ResidentVerifier final : public Verifier {
  public:
-  explicit ResidentVerifier(VerifyEngine& engine) : engine_(&engine) {}
+  explicit ResidentVerifier(VerifyEngine& engine) : engine_(engine) {}
   ~ResidentVerifier() override { stop(); }
 
   void start(std::uint32_t epoch, EventSink sink) override;
   void send(EdgeMessage message) override;
   void stop() override;
-  // From the next start() on this engine decides, which outlives the object. Ends a stream.
-  void decide_by(VerifyEngine& engine);
 
  private:
-  VerifyEngine* engine_;
+  VerifyEngine& engine_;
   std::optional<StreamId> stream_;
 };
 

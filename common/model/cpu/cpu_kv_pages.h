@@ -60,7 +60,7 @@ class SpareKvMemory final {
   }
 
  private:
-  static constexpr std::int64_t kMaxBytes = std::int64_t{32} << 20;
+  static constexpr std::int64_t kMaxBytes = std::int64_t{128} << 20;
   Mutex mu_;
   AnonymousMemory memory_ OUTRIDER_GUARDED_BY(mu_);
   std::int64_t bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;  // 0: none

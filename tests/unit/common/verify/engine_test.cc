@@ -505,6 +505,28 @@ TEST_F(EngineTest, DrainsAndThenIsIdle) {
   EXPECT_TRUE(engine.wait_until_idle(std::chrono::minutes(1)));
 }
 
+// The change waits behind a pass of the model before, and keeps nothing of its sessions.
+TEST_F(EngineTest, VerifiesWithAnotherModelFromTheNextStreamOn) {
+  ToyModel other(11);
+  GatedModel gated(model_);
+  VerifyEngine engine(gated, options_, clock_);
+  Listener cut;
+  const StreamId before = engine.connect(cut.sink());
+  engine.post(before, {.body = open_message({1, 2, 3}, 20, PassPolicy::kEager)});
+  gated.wait_until_inside();
+  engine.disconnect(before);
+  engine.change_model(other);
+  Listener listener;
+  const Open open = open_message({1, 2, 3}, 20, PassPolicy::kEager);
+  engine.post(engine.connect(listener.sink()), {.body = open});
+  gated.open();
+  EXPECT_TRUE(listener.wait_for_end().ok());
+  EXPECT_EQ(listener.answer(), expected(other, open));
+  EXPECT_NE(listener.answer(), expected(model_, open));
+  EXPECT_TRUE(engine.wait_until_idle(std::chrono::minutes(1)));
+  EXPECT_EQ(engine.stats().sessions_opened, 1u);
+}
+
 TEST_F(EngineTest, ShuttingDownEndsEveryStreamWithUnavailable) {
   Listener waiting;
   {

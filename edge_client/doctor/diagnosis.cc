@@ -50,9 +50,13 @@ Json json_of(std::optional<double> value) {
 
 }  // namespace
 
-std::string name_of(const DraftingWay& candidate) {
-  return fmt::format("--strategy {} --spec-draft-n-max {}", name_of(candidate.strategy),
-                     candidate.gamma);
+std::string name_of(const DraftingWay& way) {
+  std::string name = way.who;
+  if (!way.strategy) return name;
+  if (!name.empty()) name += ' ';
+  name += fmt::format("--strategy {}", name_of(*way.strategy));
+  if (*way.strategy != Strategy::kAr) name += fmt::format(" --spec-draft-n-max {}", way.gamma);
+  return name;
 }
 
 SpeedUp speed_up(std::span<const Trial> trials) {
@@ -79,22 +83,24 @@ bool is_settled(const SpeedUp& speed_up) {
 
 Advice advise(const DraftingWay& candidate, std::span<const Trial> trials) {
   const SpeedUp expected = speed_up(trials);
-  return {.drafts = expected.interval.low > 1, .candidate = candidate, .expected = expected};
+  Advice advice;
+  advice.drafts = expected.interval.low > 1;
+  advice.candidate = candidate;
+  advice.expected = expected;
+  return advice;
 }
 
 std::string verdict_of(const Advice& advice) {
+  const bool here = advice.where == Where::kDevice;
   const SpeedUp& expected = advice.expected;
-  const std::string figures =
-      fmt::format("{:.2f} x cloud decoding (95 %: {:.2f}-{:.2f})", expected.value,
-                  expected.interval.low, expected.interval.high);
-  if (advice.drafts) {
-    return fmt::format("On this link, with this pair: use {}, expect {}.",
-                       name_of(advice.candidate), figures);
-  }
-  return fmt::format(
-      "On this link, with this pair: do not draft. The best way tried, {}, had {}. Remedy: "
-      "--strategy ar.",
-      name_of(advice.candidate), figures);
+  const std::string place = here ? "On this device" : "On this link, with this pair";
+  const std::string figures = fmt::format("{:.2f} x {} (95 %: {:.2f}-{:.2f})", expected.value,
+                                          here ? "decoding without a draft" : "cloud decoding",
+                                          expected.interval.low, expected.interval.high);
+  const std::string best = name_of(advice.candidate);
+  if (advice.drafts) return fmt::format("{}: use {}, expect {}.", place, best, figures);
+  return fmt::format("{}: do not draft. The best way tried, {}, had {}. Remedy: {}.", place, best,
+                     figures, name_of(advice.plain));
 }
 
 Surroundings surroundings_of(std::span<const AnswerRecord> answers,
@@ -153,9 +159,12 @@ Json to_json(const Surroundings& found) {
 
 Json to_json(const Advice& advice) {
   const SpeedUp& expected = advice.expected;
+  const std::optional<Strategy>& tried = advice.candidate.strategy;
+  const Json strategy = tried ? Json(name_of(*tried)) : Json();
   return {{"draft", advice.drafts},
-          {"strategy", name_of(advice.drafts ? advice.candidate.strategy : Strategy::kAr)},
-          {"tried_strategy", name_of(advice.candidate.strategy)},
+          {"strategy", advice.drafts ? strategy : Json(name_of(Strategy::kAr))},
+          {"tried", name_of(advice.candidate)},
+          {"tried_strategy", strategy},
           {"tried_gamma", advice.candidate.gamma},
           {"speed_up", expected.value},
           {"interval", {expected.interval.low, expected.interval.high}}};

@@ -1,6 +1,6 @@
-// Whether drafting pays off on this link, with this pair: what trial answers say together.
+// Whether drafting pays off: what trial answers say together.
 //
-// Candidates are first tried on a few prompts; the best of them is then judged on other prompts
+// Candidates are first tried on some prompts; the best of them is then judged on other prompts
 // against plain decoding, so that a candidate that was merely lucky does not win.
 //
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
@@ -21,7 +21,8 @@ namespace outrider {
 
 // A way of decoding that may be advised.
 struct DraftingWay {
-  Strategy strategy = Strategy::kMirror;
+  std::string who = {};                   // flags that say who drafts; empty: who does by default
+  std::optional<Strategy> strategy = {};  // nothing: as answers choose it
   int gamma = 4;
 };
 std::string name_of(const DraftingWay& candidate);  // as flags of outrider-edge
@@ -42,9 +43,14 @@ SpeedUp speed_up(std::span<const Trial> trials);
 // Whether the interval is so narrow that more trials would add little.
 bool is_settled(const SpeedUp& speed_up);
 
+// Where the target is.
+enum class Where { kLink, kDevice };
+
 struct Advice {
+  Where where = Where::kLink;
   bool drafts = false;  // the interval lies above 1
   DraftingWay candidate;
+  DraftingWay plain = {.who = {}, .strategy = Strategy::kAr};
   SpeedUp expected;
 };
 Advice advise(const DraftingWay& candidate, std::span<const Trial> trials);

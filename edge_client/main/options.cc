@@ -454,7 +454,7 @@ void add_serve_flags(CLI::App& command, ServingOptions& options) {
 void add_doctor_flags(CLI::App& command, DoctorOptions& options) {
   command
       .add_option("-p,--prompt", options.prompts,
-                  "A prompt like those to come; may be repeated [eight of its own]")
+                  "A prompt like those to come; may be repeated [fourteen of its own]")
       ->allow_extra_args(false)
       ->default_str("")
       ->group("Trials");

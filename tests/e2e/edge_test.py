@@ -265,11 +265,6 @@ class WrongUse(WithServer):
         self.refused(edge('run', '-p', 'x', '--temp', 'warm'), 2, '--temp')
         self.refused(edge('run', '--draft-source', 'both', '--tokenizer', DRAFT, '-p', 'x'), 2, '--model')
 
-    def test_the_doctor_wants_a_draft_to_judge(self):
-        done = edge('doctor', '--tokenizer', DRAFT)
-        self.assertEqual(done.code, 2)
-        self.assertIn('--model is missing', done.err)
-
     def test_plaintext_to_another_machine_needs_a_word(self):
         answer = edge('run', '--server', '192.0.2.1:8001', '--model', DRAFT, '-p', 'x')
         self.refused(answer, 2, '--insecure')

@@ -25,7 +25,7 @@ TEST(DiagnosisTest, AnIntervalIsSettledOnceItIsNarrow) {
 
 TEST(DiagnosisTest, TheSameGainEachTimeIsAdvised) {
   const std::vector<Trial> trials = {{16, 10}, {33, 20}, {24, 15}, {16.2, 10}};
-  const Advice advice = advise({Strategy::kMirror, 5}, trials);
+  const Advice advice = advise({.who = {}, .strategy = Strategy::kMirror, .gamma = 5}, trials);
   EXPECT_TRUE(advice.drafts);
   EXPECT_THAT(verdict_of(advice), HasSubstr("use --strategy mirror --spec-draft-n-max 5"));
   EXPECT_THAT(verdict_of(advice), HasSubstr("expect 1.62 x"));
@@ -34,11 +34,31 @@ TEST(DiagnosisTest, TheSameGainEachTimeIsAdvised) {
 
 TEST(DiagnosisTest, AGainThatMayBeNoneIsNotAdvised) {
   const std::vector<Trial> trials = {{10, 12}, {20, 10}, {10, 11}};
-  const Advice advice = advise({Strategy::kSd, 3}, trials);
+  const Advice advice = advise({.who = {}, .strategy = Strategy::kSd, .gamma = 3}, trials);
   EXPECT_GT(advice.expected.value, 1);
   EXPECT_FALSE(advice.drafts);
   EXPECT_THAT(verdict_of(advice), HasSubstr("do not draft"));
   EXPECT_EQ(to_json(advice)["strategy"].get<std::string>(), "ar");
+}
+
+TEST(DiagnosisTest, WhoDraftsIsNamedByTheFlagsThatAskForIt) {
+  EXPECT_EQ(name_of({.who = "--draft-at server", .strategy = {}}), "--draft-at server");
+  EXPECT_EQ(name_of({.who = "--draft-at auto", .strategy = Strategy::kMirror, .gamma = 8}),
+            "--draft-at auto --strategy mirror --spec-draft-n-max 8");
+  EXPECT_EQ(name_of({.who = {}, .strategy = Strategy::kAr}), "--strategy ar");
+}
+
+TEST(DiagnosisTest, OnADeviceNobodyDraftsAcrossALink) {
+  Advice advice = advise({.who = "--draft-level 50", .strategy = {}},
+                         std::vector<Trial>{{16, 10}, {33, 20}, {24, 15}, {16.2, 10}});
+  advice.where = Where::kDevice;
+  EXPECT_EQ(verdict_of(advice).substr(0, 73),
+            "On this device: use --draft-level 50, expect 1.62 x decoding without a dr");
+  EXPECT_TRUE(to_json(advice)["strategy"].is_null());
+  EXPECT_EQ(to_json(advice)["tried"].get<std::string>(), "--draft-level 50");
+  advice.drafts = false;
+  advice.plain = {.who = "--draft-source none", .strategy = {}};
+  EXPECT_THAT(verdict_of(advice), HasSubstr("Remedy: --draft-source none."));
 }
 
 TEST(DiagnosisTest, SurroundingsAreThoseOfAllAnswersTogether) {

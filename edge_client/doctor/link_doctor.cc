@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/doctor/link_doctor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "edge_client/verifiers/link_speed.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::size_t kScreening = 2;  // prompts on which all candidates are tried
+// Prompts that decide on the best of them, at least: fewer of a kind look alike by chance, and
+// would end the judging before the other kind was seen.
+constexpr std::size_t kJudging = 12;
+// More are taken while the interval is wide, for so long.
+constexpr Duration kJudgeFor = std::chrono::seconds(180);
+
+}  // namespace
+
+void ServerNotes::on_opened(const Opened& opened, Duration took, bool /*reconnected*/) {
+  opened_ = opened;
+  server_drafts_ = server_drafts_ || opened.server_drafts;
+  const auto here =
+      std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch());
+  if (opened.wall_clock == Duration{0} || (clock_ && clock_->uncertain <= took / 2)) return;
+  clock_ = ClockOffset{opened.wall_clock - (here - took / 2), took / 2};
+}
+
+LinkDoctor::LinkDoctor(const GenerationConfig& config, EdgeSetup& setup, ServerNotes& notes,
+                       AnswerListener& listener, TrialAnswers& trials)
+    : config_(config), setup_(setup), notes_(notes), listener_(listener), trials_(trials) {}
+
+Result<Advice> LinkDoctor::examine() {
+  // A warm-up, which also shows whether the server drafts.
+  OUTRIDER_RETURN_IF_ERROR(
+      answer(0, {config_.draft_at, {.who = {}, .strategy = Strategy::kMirror}}).status());
+  trials_.forget();
+  OUTRIDER_ASSIGN_OR_RETURN(const Candidate best, screen());
+  std::vector<Trial> trials;
+  const TimePoint until = std::chrono::steady_clock::now() + kJudgeFor;
+  for (std::size_t i = kScreening; i < kScreening + kJudging || wants_more(i, trials, until); ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Trial> trial, compare(i, best));
+    if (trial) trials.push_back(*trial);
+  }
+  if (trials.size() < 2) return too_few_trials();
+  Advice advice = advise(best.way, trials);
+  if (notes_.server_drafts()) advice.plain.who = "--draft-at edge";
+  return advice;
+}
+
+Result<Surroundings> LinkDoctor::surroundings() const {
+  Surroundings found = surroundings_of(trials_.records(), trials_.round_trips_ms());
+  OUTRIDER_ASSIGN_OR_RETURN(const RemoteOptions server, remote_options(config_));
+  Result<LinkSpeed> speed = measure_link_speed(server, trials_.stop());
+  if (!speed.ok() && speed.status().code() != StatusCode::kUnimplemented) return speed.status();
+  if (speed.ok()) found.speed = *speed;
+  return found;
+}
+
+// Whether the prompt comes for the first time and would add something.
+bool LinkDoctor::wants_more(std::size_t prompt, const std::vector<Trial>& trials,
+                            TimePoint until) const {
+  return prompt < trials_.prompts() && std::chrono::steady_clock::now() < until &&
+         (trials.size() < 2 || !is_settled(speed_up(trials)));
+}
+
+// Over a connection of its own, as each answer of `outrider-edge run` has: a draft gets ahead while
+// it is made.
+Result<TrialAnswers::Taken> LinkDoctor::answer(std::size_t prompt, const Candidate& candidate) {
+  GeneratorParts parts = setup_.parts(&notes_);
+  if (candidate.side == DraftSide::kServer) parts.draft = nullptr;
+  parts.accepts_server_nodes = candidate.side != DraftSide::kEdge;
+  parts.link->disconnect();
+  Generator generator(parts, listener_);
+  return trials_.answer(generator, prompt, config_.answer, candidate.way);
+}
+
+std::vector<LinkDoctor::Candidate> LinkDoctor::candidates() const {
+  const bool on_both = config_.draft_at == DraftSide::kAuto && notes_.server_drafts();
+  std::vector<Candidate> candidates;
+  for (const DraftingWay& way :
+       {DraftingWay{.who = {}, .strategy = Strategy::kSd, .gamma = 3},
+        DraftingWay{.who = {}, .strategy = Strategy::kSd, .gamma = 6},
+        DraftingWay{.who = {}, .strategy = Strategy::kFsd, .gamma = 4},
+        DraftingWay{.who = {}, .strategy = Strategy::kMirror, .gamma = 4},
+        DraftingWay{.who = {}, .strategy = Strategy::kMirror, .gamma = 8}}) {
+    candidates.push_back({DraftSide::kEdge, way});
+    if (on_both) candidates.back().way.who = "--draft-at edge";
+    if (!on_both || way.strategy != Strategy::kMirror) continue;
+    candidates.push_back({DraftSide::kAuto, way});
+    candidates.back().way.who = "--draft-at auto";
+  }
+  if (on_both)
+    candidates.push_back({DraftSide::kServer, {.who = "--draft-at server", .strategy = {}}});
+  return candidates;
+}
+
+Result<LinkDoctor::Candidate> LinkDoctor::screen() {
+  const std::vector<Candidate> all = candidates();
+  std::vector<double> sums(all.size());
+  for (std::size_t prompt = 0; prompt < kScreening; ++prompt) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      OUTRIDER_ASSIGN_OR_RETURN(const TrialAnswers::Taken taken, answer(prompt, all[i]));
+      sums[i] += taken.ms.value_or(0);
+    }
+  }
+  return all[static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin())];
+}
+
+// The candidate first: the server then keeps the prompt's cache, and answers the second time at
+// once. That makes no difference to plain decoding; a draft gets ahead while the server reads the
+// prompt.
+Result<std::optional<Trial>> LinkDoctor::compare(std::size_t prompt, const Candidate& candidate) {
+  OUTRIDER_ASSIGN_OR_RETURN(const TrialAnswers::Taken drafted, answer(prompt, candidate));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const TrialAnswers::Taken plain,
+      answer(prompt, {DraftSide::kEdge, {.who = {}, .strategy = Strategy::kAr}}));
+  return trial_of(plain, drafted, candidate.way);
+}
+
+}  // namespace outrider

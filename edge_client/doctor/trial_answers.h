@@ -1,0 +1,81 @@
+// The trial answers of a diagnosis: the same prompts in each way of drafting, timed.
+//
+// Thread rule: one thread. Ownership: what the constructor takes by reference outlives the object.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "edge_client/doctor/diagnosis.h"
+#include "edge_client/generation/edge_setup.h"
+#include "edge_client/generation/generator.h"
+#include "edge_client/report/answer_record.h"
+
+namespace outrider {
+
+// Answers are not shown, what goes wrong is.
+class QuietListener final : public AnswerListener {
+ public:
+  explicit QuietListener(AnswerListener& shown) : shown_(shown) {}
+  void on_emit(const Emit& /*emit*/) override {}
+  void on_say(const Say& say) override {
+    if (say.level != Say::Level::kInfo) shown_.on_say(say);
+  }
+  void on_prefill(const PrefillProgress& /*progress*/) override {}
+
+ private:
+  AnswerListener& shown_;
+};
+
+class TrialAnswers final {
+ public:
+  // Of one answer.
+  struct Taken {
+    std::vector<TokenId> ids;
+    std::optional<double> ms;  // of its tokens, ms; nothing: it came at once
+  };
+
+  // tell: gets a line for each answer.
+  TrialAnswers(std::vector<EncodedPrompt> prompts, std::function<void(const std::string&)> tell,
+               std::stop_token stop)
+      : prompts_(std::move(prompts)), tell_(std::move(tell)), stop_(std::move(stop)) {}
+
+  std::size_t prompts() const { return prompts_.size(); }
+  const std::stop_token& stop() const { return stop_; }
+
+  // CANCELLED after a stop; else why the answer failed. config: but for the way's part.
+  Result<Taken> answer(Generator& generator, std::size_t prompt, AnswerConfig config,
+                       const DraftingWay& way);
+
+  // Of the answers since forget(): records, and round trips of passes that were asked for.
+  const std::vector<AnswerRecord>& records() const { return records_; }
+  const std::vector<double>& round_trips_ms() const { return round_trips_ms_; }
+  void forget();
+
+ private:
+  const std::vector<EncodedPrompt> prompts_;
+  const std::function<void(const std::string&)> tell_;
+  const std::stop_token stop_;
+  std::vector<AnswerRecord> records_;
+  std::vector<double> round_trips_ms_;
+};
+
+// The same answer without and with a draft; nothing if one of them came at once. DATA_LOSS: they
+// are two texts.
+Result<std::optional<Trial>> trial_of(const TrialAnswers::Taken& plain,
+                                      const TrialAnswers::Taken& drafted, const DraftingWay& way);
+Status too_few_trials();
+
+// The texts as prompts of this setup's target.
+Result<std::vector<EncodedPrompt>> prompts_for(EdgeSetup& setup,
+                                               const std::vector<std::string>& texts);
+
+}  // namespace outrider

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/base/address.h"
+#include "common/base/thread_pool.h"
 #include "common/credentials/private_file.h"
 #include "common/drafting/lookup/lookup_model.h"
 #include "common/model/format/model_files.h"
@@ -18,6 +19,11 @@
 
 namespace outrider {
 namespace {
+
+// A draft step may take this part of a pass where both have the same cores. With a fifth of the
+// guesses wrong, rounds of four then take as long as what they bring.
+constexpr double kMaxStepOfPass = 0.5;
+constexpr std::int32_t kTimedRows = 4;
 
 // How long the server may take to send its template where this device's target could begin.
 constexpr Duration kServersTurn = std::chrono::seconds(1);
@@ -71,6 +77,36 @@ std::string target_here(const GenerationConfig& config) {
 bool needs_own_target(const GenerationConfig& config) {
   return mode_of(config) == Mode::kOffline ||
          (mode_of(config) == Mode::kAuto && config.metered_limit > 0);
+}
+
+// Whether the draft's model and a target that waits for no disk have more threads than there are
+// cores.
+bool shares_cores(const GenerationConfig& config, const FlashModel* flash) {
+  const std::string& device = config.loading.device;
+  const std::string& own = config.draft_device;
+  const bool on_cpu = device == "cpu" && (own.empty() || own == "cpu");
+  const bool streams = flash != nullptr && flash->plan().streamed_bytes > 0;
+  const int cores = static_cast<int>(usable_cores().size());
+  const int threads = config.loading.threads > 0 ? config.loading.threads : cores;
+  return drafts_by_model(config) && config.draft_pacer == nullptr && on_cpu && !streams &&
+         2 * threads > cores;
+}
+
+// The least of a few passes of one row, before the first answer. 0: the context is too short.
+Result<Duration> time_of_row(Model& model, const Clock& clock) {
+  if (model.info().max_positions < kTimedRows) return Duration{0};
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache, model.new_cache(kTimedRows));
+  Duration least = Duration::max();
+  Slot slot = kRootSlot;
+  for (int i = 0; i < kTimedRows; ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(slot, cache->slots().append(slot));
+    const Row row{cache.get(), slot, 0, true};
+    PassOutput out;
+    const TimePoint begin = clock.now();
+    OUTRIDER_RETURN_IF_ERROR(model.forward({&row, 1}, out));
+    least = std::min(least, clock.now() - begin);
+  }
+  return least;
 }
 
 // Said before anything is loaded: the system may end the program on the way.
@@ -130,7 +166,11 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   if (drafts_by_model(config) && !config.draft_level.empty()) {
     OUTRIDER_RETURN_IF_ERROR(self->draft_by_level());
   }
-  if (drafts_by_lookup(config)) OUTRIDER_RETURN_IF_ERROR(self->add_lookup());
+  if (self->target_ != nullptr && self->draft_ != nullptr) {
+    self->shares_cores_ = shares_cores(config, self->flash());
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const bool rests, self->rest_slow_draft());
+  if (rests || drafts_by_lookup(config)) OUTRIDER_RETURN_IF_ERROR(self->add_lookup());
   if (self->draft_ != nullptr) self->learning_ = learning_of(config, *self->draft_);
   if (self->target_ != nullptr) {
     // Two targets with two templates are refused before anything is asked; but a server that is
@@ -207,6 +247,27 @@ Status EdgeSetup::draft_by_level() {
   return {};
 }
 
+// On shared cores a draft model gains nothing if its step takes a large part of a pass, however
+// often it is right. Look-up takes no time of either.
+Result<bool> EdgeSetup::rest_slow_draft() {
+  if (!shares_cores_ || config_.draft_source || !config_.draft_level.empty() ||
+      mode_of(config_) != Mode::kOffline) {
+    return false;
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const Duration step, time_of_row(draft_->model(), clock_));
+  OUTRIDER_ASSIGN_OR_RETURN(const Duration pass, time_of_row(target_->model(), clock_));
+  if (step <= kMaxStepOfPass * pass) return false;
+  std::fprintf(
+      stderr,
+      "draft: %s rests, because a step of it takes %.3g ms of the cores on which a pass of "
+      "the target takes %.3g ms. Look-up drafts instead; --draft-source model or both "
+      "overrules this\n",
+      draft_->info().name.c_str(), to_ms(step), to_ms(pass));
+  draft_.reset();
+  shares_cores_ = false;
+  return true;
+}
+
 // Alone, or beside the draft model.
 Status EdgeSetup::add_lookup() {
   LookupOptions options{.vocab_size = tokenizer_->vocab_size()};
@@ -231,6 +292,7 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
                        .draft = draft_.get(),
                        .verifiers = remote_ == nullptr ? target_->verifier() : *remote_,
                        .accepts_server_nodes = config_.draft_at != DraftSide::kEdge,
+                       .shares_cores = shares_cores_,
                        .mode = remote_ == nullptr ? Mode::kOffline : Mode::kOnline,
                        .failover = {},
                        .link = remote_.get(),

@@ -132,17 +132,25 @@ SpeculationOptions Generator::drafted(SpeculationOptions wanted) const {
   return wanted;
 }
 
+// Of what this device's own target verifies.
+SpeculationOptions Generator::drafted_here(SpeculationOptions wanted) const {
+  wanted.takes_turns = parts_.shares_cores;
+  return drafted(wanted);
+}
+
 SpeculatorOptions Generator::speculator_options(const AnswerConfig& config) const {
-  SpeculatorOptions options{.first = drafted(config.speculation),
-                            .memory = tree_memory_,
-                            .token_bound = parts_.tokenizer.vocab_size()};
+  const bool here = parts_.mode == Mode::kOffline;
+  SpeculatorOptions options{
+      .first = here ? drafted_here(config.speculation) : drafted(config.speculation),
+      .memory = tree_memory_,
+      .token_bound = parts_.tokenizer.vocab_size()};
   if (next_level_ && !parts_.elastic->draft_is_smaller(*next_level_)) {
     options.other = options.first;
     options.other->strategy = Strategy::kAr;
     return options;
   }
-  if (parts_.mode != Mode::kAuto || !config.offline_tree) return options;
-  options.other = drafted(offline_speculation(config));
+  if (parts_.mode != Mode::kAuto || (!config.offline_tree && !parts_.shares_cores)) return options;
+  options.other = drafted_here(offline_speculation(config));
   if (begins_offline()) std::swap(options.first, *options.other);
   return options;
 }

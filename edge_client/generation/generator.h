@@ -47,6 +47,7 @@ struct GeneratorParts {
   LocalDraft* draft = nullptr;  // null: the target decodes alone
   VerifierRoutes verifiers;
   bool accepts_server_nodes = true;  // servers may draft too
+  bool shares_cores = false;         // the draft's model computes where this device's target does
   Mode mode = Mode::kOnline;         // auto: failover is filled in, and there are two verifiers
   FailoverSetup failover = {};
   RemoteVerifier* link = nullptr;     // whose bytes reports show; null: there is no link
@@ -81,6 +82,7 @@ class Generator final {
   std::string cannot_draft() const;
   std::string speculation(const AnswerConfig& config) const;
   SpeculationOptions drafted(SpeculationOptions wanted) const;
+  SpeculationOptions drafted_here(SpeculationOptions wanted) const;
   SpeculatorOptions speculator_options(const AnswerConfig& config) const;
   DecodingOptions decoding_options(const AnswerRequest& request) const;
   bool begins_offline() const;

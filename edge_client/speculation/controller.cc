@@ -21,6 +21,10 @@ constexpr std::uint64_t kTrialVerdicts = 8;
 constexpr std::uint64_t kEnterSpeculation = 64;
 constexpr std::uint64_t kMaxEnterSpeculation = 1024;
 
+// Where draft and target take turns, an answer begins with so many tokens of the target alone: what
+// they take is what drafting is compared with, as it costs nothing to find out.
+constexpr std::uint64_t kPlainFirst = 5;
+
 // The draft's runners-up. Left when they brought a round after less than this share of the
 // verdicts, over kFanOutTrial of weight: then their rows are worth more elsewhere in the tree.
 constexpr double kLeaveFanOut = 0.02;
@@ -46,20 +50,26 @@ std::optional<double> Controller::Pace::per_token() const {
   return seconds / tokens;
 }
 
-Controller::Controller(Optimize goal, int max_gamma, int max_fan_out)
+// Second choices are guesses for what is drafted ahead.
+Controller::Controller(Optimize goal, int max_gamma, int max_fan_out, bool takes_turns)
     : goal_(goal),
       max_gamma_(max_gamma),
-      max_fan_out_(max_fan_out),
+      max_fan_out_(takes_turns ? 1 : max_fan_out),
+      takes_turns_(takes_turns),
       runners_up_(kKeepFanOut),
       probe_after_(kEnterSpeculation) {
-  plan_.fan_out = max_fan_out;
-  plan_.gamma = max_gamma;
-  plan_.wait_for = max_gamma;
+  plan_.fan_out = max_fan_out_;
+  plan_.gamma = max_gamma_;
+  plan_.wait_for = max_gamma_;
   plan_.reason = "nothing is measured yet";
   plan_.policy.wants_exits = goal_ == Optimize::kCost;
   // A round drafted while the prompt is read is whole; after that nobody waits for what was not
   // measured.
   if (goal_ != Optimize::kCost) plan_.policy.pass_policy = PassPolicy::kEager;
+  if (!takes_turns_ || goal_ == Optimize::kCost) return;
+  plan_.speculates = false;
+  probe_at_ = kPlainFirst;
+  plan_.reason = "the target has the cores to itself first, to see what a token takes";
 }
 
 // A hit is the exits' as far as the draft itself did not expect it.
@@ -91,7 +101,8 @@ Duration Controller::per_token() const {
 const SpeculationPlan& Controller::plan(const Timings& timings) {
   if (goal_ == Optimize::kCost || !timings.knows_passes()) return plan_;
   const SpeculationPlan before = plan_;
-  const bool begins = !begun_ && timings.draft_step.known() && with_.verdicts < kTrialVerdicts;
+  const bool begins =
+      !takes_turns_ && !begun_ && timings.draft_step.known() && with_.verdicts < kTrialVerdicts;
   std::string why = begins ? begin(timings) : switch_on_or_off(timings);
   std::string measured;
   if (plan_.speculates && timings.draft_step.known()) {
@@ -99,9 +110,7 @@ const SpeculationPlan& Controller::plan(const Timings& timings) {
     double theta = with_.per_token().value_or(pass);
     if (goal_ == Optimize::kBalanced) theta += 0.5 * pass;
     const RoundWorth worth(acceptance_, timings, plan_.policy.wants_exits, theta);
-    plan_.gamma = worth.best_length(max_gamma_);
-    plan_.least_chance = worth.least_chance();
-    plan_.wait_for = worth.best_wait(plan_.gamma);
+    plan_rounds(worth);
     if (exits_in_time(timings)) {
       const bool had_exits = exits_.wanted();
       set_if_empty(why, exits_.decide(timings, worth.of_hit(plan_.gamma, plan_.wait_for), tokens_));
@@ -150,11 +159,26 @@ std::string Controller::begin(const Timings& timings) {
   std::string why = worth.why_hopeless(plan_.gamma);
   if (why.empty()) return why;
   begun_ = true;
+  return switch_off(std::move(why));
+}
+
+// It is tried again later.
+std::string Controller::switch_off(std::string reason) {
   plan_.speculates = false;
   probe_at_ = tokens_ + probe_after_;
   probe_after_ = std::min(2 * probe_after_, kMaxEnterSpeculation);
   last_verdict_.reset();
-  return why;
+  return reason;
+}
+
+void Controller::plan_rounds(const RoundWorth& worth) {
+  if (takes_turns_) {  // every round is waited for, and ends by the draft's own confidence
+    plan_.least_chance = worth.least_chance_in_turn();
+    return;
+  }
+  plan_.gamma = worth.best_length(max_gamma_);
+  plan_.least_chance = worth.least_chance();
+  plan_.wait_for = worth.best_wait(plan_.gamma);
 }
 
 std::string Controller::switch_on_or_off(const Timings& timings) {
@@ -173,13 +197,9 @@ std::string Controller::switch_on_or_off(const Timings& timings) {
     return {};
   }
   if (std::string why = drop_exits(*with, without); !why.empty()) return why;
-  plan_.speculates = false;
-  probe_at_ = tokens_ + probe_after_;
-  probe_after_ = std::min(2 * probe_after_, kMaxEnterSpeculation);
   without_ = {};
-  last_verdict_.reset();
-  return fmt::format("a token takes {:.1f} ms with the draft and {:.1f} ms without", *with * 1e3,
-                     without * 1e3);
+  return switch_off(fmt::format("a token takes {:.1f} ms with the draft and {:.1f} ms without",
+                                *with * 1e3, without * 1e3));
 }
 
 // Speculation loses, but would not if its passes were as short as those without exits.
@@ -213,6 +233,7 @@ std::string Controller::choose_fan_out() {
 // A round that an exit made likely reaches the target a round trip after the exit spoke: later than
 // the end of its pass if that is shorter, and then nobody waits for it unless it was agreed.
 bool Controller::exits_in_time(const Timings& timings) const {
+  if (takes_turns_) return false;  // nothing is drafted while a pass runs
   return plan_.wait_for > 0 || timings.round_trip() < timings.pass_of(1, false);
 }
 
@@ -220,7 +241,10 @@ void Controller::set_policy(const Timings& timings) {
   Policy& policy = plan_.policy;
   policy.wants_exits = plan_.speculates && exits_.wanted() && exits_in_time(timings);
   policy.row_limit = plan_.speculates ? static_cast<std::uint32_t>(max_gamma_) : 0;
-  if (!plan_.speculates || plan_.wait_for == 0) {
+  if (takes_turns_) {
+    policy.pass_policy = plan_.speculates ? PassPolicy::kOnRequest : PassPolicy::kEager;
+  }
+  if (!plan_.speculates || plan_.wait_for == 0 || takes_turns_) {
     policy.patience = Duration{0};
     return;
   }

@@ -12,6 +12,9 @@
 //     where a_k is how often the first k tokens of a round are accepted. If no j gives more than 0,
 //     it waits for none and continues alone, as cloud decoding does, while the edge drafts further
 //     ahead;
+//   - where draft and target take turns on the same cores, the first tokens are the target's alone.
+//     Then each round is waited for, and node k of it is drafted while
+//       c_k * theta > T_p + T_q(k + 1) - T_q(k);
 //   - exits are switched off where they cost more than they save (exit_cost_benefit.h);
 //   - the draft's second choices are left out where they almost never bring a round;
 //   - speculation is switched off when a token takes longer with it than without draft and exits.
@@ -59,8 +62,8 @@ struct SpeculationPlan {
 class Controller final {
  public:
   // max_gamma: the longest round that may be drafted. max_fan_out: the most next tokens that may be
-  // considered. Both are at least 1.
-  Controller(Optimize goal, int max_gamma, int max_fan_out = kFanOut);
+  // considered. Both are at least 1. takes_turns: as SpeculationOptions.
+  Controller(Optimize goal, int max_gamma, int max_fan_out = kFanOut, bool takes_turns = false);
 
   void target_has_exits(bool has) { exits_.target_has_exits(has); }
 
@@ -105,6 +108,8 @@ class Controller final {
   // Each returns the reason if it changed something.
   std::string switch_on_or_off(const Timings& timings);
   std::string begin(const Timings& timings);
+  std::string switch_off(std::string reason);
+  void plan_rounds(const RoundWorth& worth);
   std::string drop_exits(double with, double without);
   std::string choose_fan_out();
 
@@ -115,6 +120,7 @@ class Controller final {
   const Optimize goal_;
   const int max_gamma_;
   const int max_fan_out_;
+  const bool takes_turns_;
   AcceptanceByDepth acceptance_;
   ExitCostBenefit exits_;
   DecayedMean runners_up_;        // share of verdicts after which a second choice brought the round

@@ -82,6 +82,12 @@ double RoundWorth::least_chance() const {
   return theta_ > 0 ? std::clamp(added_time(2) / theta_, 0.0, 1.0) : 0;
 }
 
+double RoundWorth::least_chance_in_turn() const {
+  if (theta_ <= 0) return 0;
+  const double step = to_seconds(timings_.draft_step.of(1));
+  return std::clamp((step + added_time(2)) / theta_, 0.0, 1.0);
+}
+
 int RoundWorth::best_length(int most) const {
   int length = 1;
   while (length < most) {

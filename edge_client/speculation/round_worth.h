@@ -54,6 +54,8 @@ class RoundWorth final {
 
   // The chance with which all of a round must be accepted for its last token to be worth its row.
   double least_chance() const;
+  // The same where the pass waits while the token is drafted.
+  double least_chance_in_turn() const;
   // Drafted tokens that are worth their rows on average: from 1 to `most`.
   int best_length(int most) const;
   // How many of `length` tokens the verifier should wait for after a miss; 0: it continues alone.

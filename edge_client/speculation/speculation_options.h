@@ -23,6 +23,8 @@ struct SpeculationOptions {
   QueueOrder queue = QueueOrder::kPriority;  // fsd, mirror
   Optimize optimize = Optimize::kLatency;    // mirror
   bool learn_exits = true;   // mirror, trees: verdicts correct what exits state; false: to compare
+  bool takes_turns = false;  // sd, mirror: draft and target compute on the same cores, so that
+                             // neither works while the other does
   double uplink_budget = 0;  // mirror: bytes/s for what may turn out unused; 0: as the link carries
 
   StrategyChoice chosen() const {

@@ -136,6 +136,7 @@ void Speculator::check_draft(TimePoint now, SpeculationActions& out) {
 
 bool Speculator::wants(Purpose purpose) const {
   if (!drafts() || !stream_open_ || !strategy_->speculates()) return false;
+  if (strategy_->takes_turns() && answer_tokens_ == 0) return false;
   return passes_.verifier_waits() == (purpose == Purpose::kNextPass);
 }
 

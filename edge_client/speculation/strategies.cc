@@ -57,7 +57,7 @@ std::unique_ptr<SpeculationStrategy> make_strategy(const SpeculationOptions& opt
             options.provisional.value_or(drafts_provisionally(options.tree.kind)),
             std::move(memory));
       }
-      return std::make_unique<SdStrategy>(round_of(options));
+      return std::make_unique<SdStrategy>(round_of(options), options.takes_turns);
     case Strategy::kFsd:
       return std::make_unique<FsdStrategy>(round_of(options), options.queue);
     case Strategy::kMirror:
@@ -139,10 +139,12 @@ std::unique_ptr<GrowthPolicy> FsdStrategy::grow_ahead(const Timings& /*timings*/
 MirrorStrategy::MirrorStrategy(const SpeculationOptions& options)
     : queue_(options.queue),
       goal_(options.optimize),
-      controller_(options.optimize, options.draft_length(), options.fan_out) {}
+      takes_turns_(options.takes_turns),
+      controller_(options.optimize, options.draft_length(), options.fan_out, options.takes_turns) {}
 
 std::size_t MirrorStrategy::wait_for() const {
-  return static_cast<std::size_t>(std::max(1, plan().wait_for));
+  const int most = takes_turns_ ? controller_.longest_round() : plan().wait_for;
+  return static_cast<std::size_t>(std::max(1, most));
 }
 
 std::unique_ptr<GrowthPolicy> MirrorStrategy::grow_round(const RoundShape& round) const {
@@ -150,6 +152,7 @@ std::unique_ptr<GrowthPolicy> MirrorStrategy::grow_round(const RoundShape& round
 }
 
 std::unique_ptr<GrowthPolicy> MirrorStrategy::grow_ahead(const Timings& timings) const {
+  if (takes_turns_) return nullptr;
   const double step_ms = to_ms(timings.draft_step.of(1));
   const double saves = step_ms > 0 ? to_ms(timings.round_trip()) / step_ms : 0;
   return std::make_unique<PredraftPolicy>(
@@ -163,6 +166,7 @@ std::unique_ptr<GrowthPolicy> MirrorStrategy::grow_ahead(const Timings& timings)
 // A round is due when the next draft step would end too late for the pass that runs.
 std::optional<AheadSelection> MirrorStrategy::select_ahead(const SendingView& view,
                                                            const Timings& timings) const {
+  if (takes_turns_) return std::nullopt;
   // A server that is further than its last verdict says is reached only by longer rounds.
   const Duration per_token = controller_.per_token();
   const auto lead =

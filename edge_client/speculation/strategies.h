@@ -41,13 +41,16 @@ class ArStrategy final : public SpeculationStrategy {
 // the target verifies them in one pass, and the edge drafts the next round after the verdict.
 class SdStrategy final : public SpeculationStrategy {
  public:
-  explicit SdStrategy(const RoundShape& round) : round_(round) {}
+  SdStrategy(const RoundShape& round, bool takes_turns)
+      : round_(round), takes_turns_(takes_turns) {}
 
   Policy pass_policy() const override { return {.pass_policy = PassPolicy::kOnRequest}; }
+  bool takes_turns() const override { return takes_turns_; }
   RoundShape round() const override { return round_; }
 
  private:
   const RoundShape round_;
+  const bool takes_turns_;
 };
 
 // Speculative decoding whose rounds are trees: LLMCad, EdgeLLM, LEVER and ours, by
@@ -111,12 +114,16 @@ class FsdStrategy final : public SpeculationStrategy {
 // by exits or by the draft itself, and are sent before the verdict, so that the target goes on
 // without waiting for the round trip. The controller decides how long rounds are, whether the
 // target waits for one after a miss, and whether speculation pays at all.
+//
+// Where draft and target take turns, nothing is drafted ahead: the target waits for each round,
+// which ends where a further token is not worth the time to draft it.
 class MirrorStrategy final : public SpeculationStrategy {
  public:
   explicit MirrorStrategy(const SpeculationOptions& options);
 
   Policy pass_policy() const override { return plan().policy; }
   bool speculates() const override { return plan().speculates; }
+  bool takes_turns() const override { return takes_turns_; }
   RoundShape round() const override {
     return {.length = static_cast<std::size_t>(controller_.longest_round()),
             .least_chance = plan().least_chance};
@@ -138,6 +145,7 @@ class MirrorStrategy final : public SpeculationStrategy {
 
   const QueueOrder queue_;
   const Optimize goal_;
+  const bool takes_turns_;
   Controller controller_;
 };
 

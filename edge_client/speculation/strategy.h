@@ -108,6 +108,10 @@ class SpeculationStrategy {
   // Whether anything is drafted now.
   virtual bool speculates() const { return true; }
 
+  // Draft and target compute on the same cores: nothing is drafted before the first verdict, so
+  // that the target reads the prompt alone.
+  virtual bool takes_turns() const { return false; }
+
   // What a whole round is.
   virtual RoundShape round() const = 0;
 

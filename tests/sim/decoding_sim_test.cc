@@ -136,6 +136,7 @@ struct SimulatedRun {
     speculated.queue = static_cast<QueueOrder>(random.below(3));
     speculated.optimize = static_cast<Optimize>(random.below(3));
     if (random.chance(0.2)) speculated.uplink_budget = 1000;
+    speculated.takes_turns = random.chance(0.2);
     plan.workers = static_cast<int>(random.between(1, 5));
     if (random.chance(0.3)) plan.cache_nodes = static_cast<std::size_t>(random.between(70, 90));
     if (!has_exits) plan.forged_exits = static_cast<ExitManner>(random.below(3));

@@ -72,6 +72,7 @@ struct TwoTargets {
       plan.prompt.push_back(static_cast<TokenId>(random.below(static_cast<std::uint64_t>(vocab))));
     }
     plan.decoding.speculation.first.strategy = static_cast<Strategy>(random.below(4));
+    plan.decoding.speculation.first.takes_turns = random.chance(0.2);
     plan.decoding.speculation.first.gamma = 4;
     plan.decoding.tokenizer_hash = "toy";
     plan.decoding.speculation.token_bound = vocab;

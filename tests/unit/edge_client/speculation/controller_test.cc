@@ -118,6 +118,64 @@ TEST(Controller, TurnsOffWhereATokenTakesLongerThanWithout) {
   EXPECT_THAT(plan.reason, HasSubstr("25.0 ms with the draft and 20.0 ms without"));
 }
 
+// --- draft and target on the same cores ---------------------------------------------------------
+
+Controller in_turns() {
+  return Controller(Optimize::kLatency, 8, kFanOut, true);
+}
+
+// Verdicts of the target alone, taking so long each.
+void play_alone(Controller& controller, int verdicts, double ms, TimePoint& now) {
+  for (int i = 0; i < verdicts; ++i) {
+    now += from_ms(ms);
+    controller.on_verdict(1, {}, now);
+  }
+}
+
+TEST(Controller, InTurnsTheTargetBeginsAlone) {
+  Controller controller = in_turns();
+  TimePoint now{};
+  const Timings known = timings({.step_ms = 4, .pass_ms = 20, .row_ms = 1, .round_trip_ms = 0});
+  for (int tokens = 0; tokens < 5; ++tokens) {
+    const SpeculationPlan& plan = controller.plan(known);
+    EXPECT_FALSE(plan.speculates);
+    EXPECT_EQ(plan.policy.pass_policy, PassPolicy::kEager);
+    play_alone(controller, 1, 20, now);
+  }
+  const SpeculationPlan& plan = controller.plan(known);
+  EXPECT_TRUE(plan.speculates);
+  EXPECT_EQ(plan.policy.pass_policy, PassPolicy::kOnRequest) << "every round is waited for";
+  EXPECT_EQ(plan.policy.patience, Duration{0});
+  EXPECT_FALSE(plan.policy.wants_exits);
+  EXPECT_EQ(plan.fan_out, 1) << "nothing is drafted for other outcomes";
+  EXPECT_EQ(plan.gamma, 8);
+  EXPECT_NEAR(plan.least_chance, (4 + 1) / 20.0, 0.01) << "a token is worth a step and a row";
+}
+
+TEST(Controller, InTurnsTheFirstRoundsPrefillIsNotHeldAgainstTheDraft) {
+  Controller controller = in_turns();
+  TimePoint now{};
+  const Timings known = timings({.step_ms = 4, .pass_ms = 20, .round_trip_ms = 0});
+  play_alone(controller, 5, 20, now);
+  ASSERT_TRUE(controller.plan(known).speculates);
+  now += from_ms(1000);  // it reads the prompt
+  play(controller, 20, 4, 60, now);
+  EXPECT_TRUE(controller.plan(known).speculates) << "12 ms a token, and 20 alone";
+}
+
+// Passes of one row are measured here: a line through longer ones would call them shorter.
+TEST(Controller, InTurnsADraftIsComparedWithTheTargetAlone) {
+  for (const double alone_ms : {20.0, 26.0}) {
+    Controller controller = in_turns();
+    TimePoint now{};
+    const Timings known = timings({.step_ms = 12, .pass_ms = 20, .round_trip_ms = 0});
+    play_alone(controller, 5, alone_ms, now);
+    ASSERT_TRUE(controller.plan(known).speculates);
+    play(controller, 12, 2, 70, now);  // 23 ms a token
+    EXPECT_EQ(controller.plan(known).speculates, alone_ms > 23);
+  }
+}
+
 TEST(Controller, TriesAgainLaterAndLaterAndStaysWhenItPays) {
   Controller controller(Optimize::kLatency, 4);
   const Timings known = timings({.pass_ms = 20, .row_ms = 1.2});

@@ -88,6 +88,11 @@ TEST_F(SdStrategyTest, NothingIsDraftedBeforeTheVerdict) {
   EXPECT_EQ(strategy_->on_verdict({.tokens = 1}, {}), std::nullopt);
 }
 
+TEST_F(SdStrategyTest, InTurnsTheTargetReadsThePromptAlone) {
+  EXPECT_FALSE(strategy_->takes_turns());
+  EXPECT_TRUE(make_strategy({.strategy = Strategy::kSd, .takes_turns = true})->takes_turns());
+}
+
 // --- fsd ----------------------------------------------------------------------------------------
 
 class FsdStrategyTest : public StrategyTest {
@@ -168,6 +173,15 @@ TEST_F(MirrorStrategyTest, TheTargetGoesOnAndTheFirstRoundIsWhole) {
   EXPECT_EQ(strategy_->round().branches, 1u);
   EXPECT_EQ(strategy_->wait_for(), 4u);
   EXPECT_EQ(strategy_->grow_round(strategy_->round())->fan_out(), 3) << "runners-up are kept";
+}
+
+TEST_F(MirrorStrategyTest, InTurnsNothingIsDraftedAhead) {
+  strategy_ = make_strategy({.strategy = Strategy::kMirror, .gamma = 4, .takes_turns = true});
+  EXPECT_TRUE(strategy_->takes_turns());
+  EXPECT_FALSE(strategy_->speculates()) << "the target begins alone";
+  EXPECT_FALSE(strategy_->drafts_ahead({}));
+  expect_that_nothing_leaves_early();
+  EXPECT_EQ(strategy_->wait_for(), 4u) << "rounds end by the draft's confidence";
 }
 
 TEST_F(MirrorStrategyTest, AFarTargetIsNotKeptWaitingAndTheChangeIsTold) {

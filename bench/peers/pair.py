@@ -3,7 +3,8 @@
 
   ./run peers pair --model TARGET.gguf --draft DRAFT.gguf [--prompts FILE.jsonl,..] [--count 3] [--rounds 7]
 
-Ours: `outrider-edge serve` without a draft, with the draft model, by look-up, by both, and with `--strategy sd`. The peer: plain,
+Ours: `outrider-edge serve` without a draft, with the draft model as it decides by itself, by that model alone, by both it and
+look-up, and with `--strategy sd`. The peer: plain,
 with the draft (`--peer-draft-max`, several), and by n-grams. Each answers every prompt once in a round, T = 0; a line that no
 prompt had before stands in front, so that neither finds its beginning in a cache. A time is that of a whole answer, the prompt
 included; a ratio is of tokens a second, and a set's that of its prompts' medians, multiplied. Text of the peer may differ, as
@@ -26,7 +27,7 @@ from serving import ENDS_WITH_US, ROOT, START_SECONDS, LlamaServer, free_port
 
 # Tokens a second with the draft over plain decoding, and over the peer's best; the worst prompt of all; the first token.
 OVER_PLAIN, OVER_PEER, NEVER_BELOW, FIRST_TOKEN = 1.15, 1.10, 0.98, 1.1
-PLAIN, DRAFT, BOTH = 'plain', 'draft', 'draft and look-up'
+PLAIN, DRAFT, MODEL, SD = 'plain', 'with a draft', 'by the draft model', 'sd'
 
 
 class OurEdge:
@@ -89,8 +90,9 @@ def ask(server, text, max_tokens):
 
 def contenders(options):
     draft = ['--model', options.draft]
-    found = {('ours', PLAIN): ['--draft-source', 'none'], ('ours', 'look-up'): ['--draft-source', 'lookup'], ('ours', DRAFT): draft,
-             ('ours', BOTH): [*draft, '--draft-source', 'both'], ('ours', 'sd'): [*draft, '--strategy', 'sd'],
+    found = {('ours', PLAIN): ['--draft-source', 'none'], ('ours', DRAFT): draft, ('ours', MODEL): [*draft, '--draft-source', 'model'],
+             ('ours', 'by model and look-up'): [*draft, '--draft-source', 'both'],
+             ('ours', SD): [*draft, '--draft-source', 'model', '--strategy', 'sd'],
              ('peer', PLAIN): [], ('peer', 'n-grams'): ['--spec-type', 'ngram-simple', '--spec-ngram-simple-size-n', '3',
                                                         '--spec-ngram-simple-size-m', '8']}
     for most in options.peer_draft_max.split(','):
@@ -171,15 +173,15 @@ def main():
     for name, chosen in sets.items():
         for who in contenders(options):
             if who != ('ours', PLAIN):
-                limit = OVER_PLAIN if name == 'all' and who == ('ours', BOTH) else None
+                limit = OVER_PLAIN if name == 'all' and who == ('ours', DRAFT) else None
                 hold(f'{name}: {who[0]} {who[1]}, over ours plain', ratio(taken[who], plain, chosen, speed), limit)
     best = max((who for who in taken if who[0] == 'peer'), key=lambda who: ratio(taken[who], plain, everywhere, speed)[0])
-    hold(f'ours {BOTH}, over the peer\'s best ({best[1]})', ratio(taken['ours', BOTH], taken[best], everywhere, speed), OVER_PEER)
+    hold(f'ours {DRAFT}, over the peer\'s best ({best[1]})', ratio(taken['ours', DRAFT], taken[best], everywhere, speed), OVER_PEER)
     for at in everywhere:
-        figures = ratio(taken['ours', BOTH], plain, [at], speed)
-        hold(f'prompt {at + 1} of {prompts[at][0]}: ours {BOTH}, over ours plain', figures)
+        figures = ratio(taken['ours', DRAFT], plain, [at], speed)
+        hold(f'prompt {at + 1} of {prompts[at][0]}: ours {DRAFT}, over ours plain', figures)
         held.append(figures[2] is None or figures[2] >= NEVER_BELOW)
-    for who in (('ours', DRAFT), ('ours', 'sd')):
+    for who in (('ours', DRAFT), ('ours', MODEL), ('ours', SD)):
         hold(f'first text, ours {who[1]} over plain', ratio(taken[who], plain, everywhere, lambda one: one[1]), FIRST_TOKEN, True)
     for name, row in cases.items():
         bar = {None: '', True: f'{row["limit"]}: met', False: f'{row["limit"]}: NOT MET'}[row['met']]

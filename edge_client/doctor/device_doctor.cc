@@ -19,7 +19,7 @@ std::size_t choosing(std::size_t prompts) {
   return prompts / 3;
 }
 
-constexpr double kSlowed = 1.1;  // a pass that takes so many times as long is worth a word
+constexpr double kSlowed = 1.1;  // a pass that takes so many times as long is noted
 
 // All but what drafts.
 GenerationConfig without_drafter(GenerationConfig config) {
@@ -29,7 +29,7 @@ GenerationConfig without_drafter(GenerationConfig config) {
   return config;
 }
 
-double sum_of(const DrafterFigures& figures, std::size_t prompts) {
+double sum_of(const TriedDrafter& figures, std::size_t prompts) {
   double sum = 0;
   for (std::size_t i = 0; i < prompts; ++i) sum += figures.answers[i].ms.value_or(0);
   return sum;
@@ -37,20 +37,20 @@ double sum_of(const DrafterFigures& figures, std::size_t prompts) {
 
 }  // namespace
 
-std::string to_text(const std::vector<DrafterFigures>& figures) {
+std::string to_text(const std::vector<TriedDrafter>& figures) {
   std::string text = fmt::format("{:>10} {:>10} {:>10} {:>7}  drafted by\n", "a token", "a pass",
                                  "a step", "stood");
   const auto ms = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.4g} ms", *value) : std::string("-");
   };
-  for (const DrafterFigures& each : figures) {
+  for (const TriedDrafter& each : figures) {
     const std::optional<double>& stood = each.found.acceptance;
     text += fmt::format("{:>10} {:>10} {:>10} {:>7}  {}\n", ms(each.ms_per_token),
                         ms(each.found.pass_ms), ms(each.found.step_ms),
                         stood ? fmt::format("{:.0f} %", 100 * *stood) : "-", name_of(each.way));
   }
   const std::optional<double> alone = figures.front().found.pass_ms;
-  for (const DrafterFigures& each : figures) {
+  for (const TriedDrafter& each : figures) {
     if (!alone || !each.found.pass_ms || *each.found.pass_ms < kSlowed * *alone) continue;
     text +=
         fmt::format("With {} a pass takes {:.2f} times as long: of more rows, on shared cores.\n",
@@ -59,7 +59,7 @@ std::string to_text(const std::vector<DrafterFigures>& figures) {
   return text;
 }
 
-Json to_json(const DrafterFigures& figures) {
+Json to_json(const TriedDrafter& figures) {
   const auto json_of = [](const std::optional<double>& value) {
     return value ? Json(*value) : Json();
   };
@@ -71,12 +71,12 @@ Json to_json(const DrafterFigures& figures) {
 }
 
 DeviceDoctor::DeviceDoctor(GenerationConfig config, std::vector<std::string> prompts,
-                           AnswerListener& listener, std::function<void(const std::string&)> tell,
-                           std::stop_token stop)
+                           AnswerListener& listener,
+                           std::function<void(const std::string&)> on_line, std::stop_token stop)
     : config_(std::move(config)),
       prompts_(std::move(prompts)),
       listener_(listener),
-      tell_(std::move(tell)),
+      on_line_(std::move(on_line)),
       stop_(std::move(stop)) {}
 
 Result<Advice> DeviceDoctor::examine() {
@@ -127,7 +127,7 @@ Status DeviceDoctor::try_plain() {
   const Drafter plain{"--draft-source none", without_drafter(config_)};
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(plain.config));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<EncodedPrompt> prompts, prompts_for(*setup, prompts_));
-  trials_.emplace(std::move(prompts), tell_, stop_);
+  trials_.emplace(std::move(prompts), on_line_, stop_);
   const ElasticTarget* elastic = setup->parts().elastic;
   const bool has_budget = setup->flash() != nullptr && config_.flash.memory_budget > 0;
   if (elastic != nullptr && has_budget && config_.draft_level.empty() && !config_.draft_source) {
@@ -140,7 +140,7 @@ Status DeviceDoctor::try_plain() {
 Result<bool> DeviceDoctor::try_one(const Drafter& drafter) {
   const Result<std::unique_ptr<EdgeSetup>> setup = EdgeSetup::load(drafter.config);
   if (!setup.ok()) {
-    tell_(drafter.flags + " cannot be tried: " + setup.status().message() + "\n");
+    on_line_(drafter.flags + " cannot be tried: " + setup.status().message() + "\n");
     return false;
   }
   OUTRIDER_RETURN_IF_ERROR(measure(drafter, **setup));
@@ -148,7 +148,7 @@ Result<bool> DeviceDoctor::try_one(const Drafter& drafter) {
 }
 
 Status DeviceDoctor::measure(const Drafter& drafter, EdgeSetup& setup) {
-  DrafterFigures figures;
+  TriedDrafter figures;
   figures.way = {.who = drafter.flags, .strategy = {}};
   AnswerConfig config = drafter.config.answer;
   if (!config.speculation.strategy && config.speculation.tree.kind == TreeKind::kChain) {
@@ -178,13 +178,13 @@ Status DeviceDoctor::measure(const Drafter& drafter, EdgeSetup& setup) {
 }
 
 Result<Advice> DeviceDoctor::judge() const {
-  const DrafterFigures& plain = figures_.front();
+  const TriedDrafter& plain = figures_.front();
   const std::size_t chosen_by = choosing(plain.answers.size());
   if (figures_.size() < 2) {
     return failed_precondition("nothing that drafts can be tried. Remedy: what is said above");
   }
   const auto best = std::min_element(figures_.begin() + 1, figures_.end(),
-                                     [&](const DrafterFigures& one, const DrafterFigures& other) {
+                                     [&](const TriedDrafter& one, const TriedDrafter& other) {
                                        return sum_of(one, chosen_by) < sum_of(other, chosen_by);
                                      });
   std::vector<Trial> trials;

@@ -4,8 +4,8 @@
 // Each is loaded alone, so that each has the whole memory budget, and answers the same prompts. The
 // first third of them chooses the best, the others judge it.
 //
-// Thread rule: one thread; blocks for as long as its answers take. SPDX-License-Identifier:
-// Apache-2.0
+// Thread rule: one thread; blocks for as long as its answers take.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@
 namespace outrider {
 
 // How one of them did.
-struct DrafterFigures {
+struct TriedDrafter {
   DraftingWay way;
   Surroundings found;                        // a step, a pass, what stood
   std::optional<double> ms_per_token;        // nothing: all answers came at once
@@ -30,20 +30,20 @@ struct DrafterFigures {
 };
 
 // A line for each, and one for each that slows the target's passes on the cores that both share.
-std::string to_text(const std::vector<DrafterFigures>& figures);
-Json to_json(const DrafterFigures& figures);
+std::string to_text(const std::vector<TriedDrafter>& figures);
+Json to_json(const TriedDrafter& figures);
 
 class DeviceDoctor final {
  public:
-  // config: has a target and no server. tell: gets a line for each answer, and for each drafter
+  // config: has a target and no server. on_line: gets a line for each answer, and for each drafter
   // that cannot be tried.
   DeviceDoctor(GenerationConfig config, std::vector<std::string> prompts, AnswerListener& listener,
-               std::function<void(const std::string&)> tell, std::stop_token stop);
+               std::function<void(const std::string&)> on_line, std::stop_token stop);
 
   // FAILED_PRECONDITION, DATA_LOSS: as LinkDoctor. Else why loading or an answer failed.
   Result<Advice> examine();
   // Plain decoding first.
-  const std::vector<DrafterFigures>& figures() const { return figures_; }
+  const std::vector<TriedDrafter>& figures() const { return figures_; }
 
  private:
   struct Drafter {
@@ -62,11 +62,11 @@ class DeviceDoctor final {
   const GenerationConfig config_;
   const std::vector<std::string> prompts_;
   AnswerListener& listener_;
-  const std::function<void(const std::string&)> tell_;
+  const std::function<void(const std::string&)> on_line_;
   const std::stop_token stop_;
   std::optional<TrialAnswers> trials_;  // there once the target is loaded
   std::vector<std::string> levels_;     // of a pack within a budget, the largest first
-  std::vector<DrafterFigures> figures_;
+  std::vector<TriedDrafter> figures_;
 };
 
 }  // namespace outrider

@@ -3,8 +3,8 @@
 // Candidates are tried on a few prompts; the best of them is judged on other prompts against plain
 // decoding by the server, in turn, until the interval is narrow or time is over.
 //
-// Thread rule: one thread; blocks for as long as its answers take. SPDX-License-Identifier:
-// Apache-2.0
+// Thread rule: one thread; blocks for as long as its answers take.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -33,8 +33,8 @@ Result<TrialAnswers::Taken> TrialAnswers::answer(Generator& generator, std::size
   records_.push_back(record_of(report));
   const AnswerRecord& record = records_.back();
   const std::optional<double> tpot_ms = record.stats.tpot_ms;
-  tell_(fmt::format("prompt {}: {}: {}\n", prompt + 1, name_of(way),
-                    tpot_ms ? fmt::format("{:.4g} ms a token", *tpot_ms) : "came at once"));
+  on_line_(fmt::format("prompt {}: {}: {}\n", prompt + 1, name_of(way),
+                       tpot_ms ? fmt::format("{:.4g} ms a token", *tpot_ms) : "came at once"));
   Taken taken{.ids = record.ids, .ms = {}};
   if (tpot_ms) taken.ms = *tpot_ms * static_cast<double>(record.ids.size());
   return taken;

@@ -43,15 +43,15 @@ class TrialAnswers final {
     std::optional<double> ms;  // of its tokens, ms; nothing: it came at once
   };
 
-  // tell: gets a line for each answer.
-  TrialAnswers(std::vector<EncodedPrompt> prompts, std::function<void(const std::string&)> tell,
+  // on_line: gets a line for each answer.
+  TrialAnswers(std::vector<EncodedPrompt> prompts, std::function<void(const std::string&)> on_line,
                std::stop_token stop)
-      : prompts_(std::move(prompts)), tell_(std::move(tell)), stop_(std::move(stop)) {}
+      : prompts_(std::move(prompts)), on_line_(std::move(on_line)), stop_(std::move(stop)) {}
 
   std::size_t prompts() const { return prompts_.size(); }
   const std::stop_token& stop() const { return stop_; }
 
-  // CANCELLED after a stop; else why the answer failed. config: but for the way's part.
+  // CANCELLED after a stop; else why the answer failed. config: except for the way's part.
   Result<Taken> answer(Generator& generator, std::size_t prompt, AnswerConfig config,
                        const DraftingWay& way);
 
@@ -62,7 +62,7 @@ class TrialAnswers final {
 
  private:
   const std::vector<EncodedPrompt> prompts_;
-  const std::function<void(const std::string&)> tell_;
+  const std::function<void(const std::string&)> on_line_;
   const std::stop_token stop_;
   std::vector<AnswerRecord> records_;
   std::vector<double> round_trips_ms_;

@@ -63,7 +63,7 @@ Json clock_json(const std::optional<ClockOffset>& clock) {
 struct Diagnosis {
   Advice advice;
   std::string text;  // for people
-  Json json;         // but for version and advice
+  Json json;         // except for version and advice
 };
 
 // Where both are at hand: a doctor's words, prompts, and what stops it.
@@ -73,7 +73,7 @@ struct Surgery {
   std::vector<std::string> prompts;
   std::stop_token stop;
 
-  std::function<void(const std::string&)> tell() const {
+  std::function<void(const std::string&)> on_line() const {
     return [this](const std::string& line) { console.print_error_stream(line); };
   }
 };
@@ -83,7 +83,7 @@ Result<Diagnosis> diagnose_link(const GenerationConfig& config, const Surgery& s
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<EncodedPrompt> prompts,
                             prompts_for(*setup, surgery.prompts));
-  TrialAnswers trials(std::move(prompts), surgery.tell(), surgery.stop);
+  TrialAnswers trials(std::move(prompts), surgery.on_line(), surgery.stop);
   LinkDoctor doctor(config, *setup, notes, surgery.listener, trials);
   OUTRIDER_ASSIGN_OR_RETURN(const Advice advice, doctor.examine());
   OUTRIDER_ASSIGN_OR_RETURN(const Surroundings found, doctor.surroundings());
@@ -100,10 +100,10 @@ Result<Diagnosis> diagnose_link(const GenerationConfig& config, const Surgery& s
 }
 
 Result<Diagnosis> diagnose_device(const GenerationConfig& config, const Surgery& surgery) {
-  DeviceDoctor doctor(config, surgery.prompts, surgery.listener, surgery.tell(), surgery.stop);
+  DeviceDoctor doctor(config, surgery.prompts, surgery.listener, surgery.on_line(), surgery.stop);
   OUTRIDER_ASSIGN_OR_RETURN(const Advice advice, doctor.examine());
   Json drafters = Json::array();
-  for (const DrafterFigures& figures : doctor.figures()) drafters.push_back(to_json(figures));
+  for (const TriedDrafter& figures : doctor.figures()) drafters.push_back(to_json(figures));
   return Diagnosis{.advice = advice,
                    .text = to_text(doctor.figures()),
                    .json = {{"target", config.target}, {"drafters", std::move(drafters)}}};

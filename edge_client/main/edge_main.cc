@@ -60,9 +60,12 @@ in at http://127.0.0.1:8080/. Requests are answered one after the other.)";
 constexpr char kDoctorExamples[] = R"(Examples:
   outrider-edge doctor --model models/demo-draft --server 127.0.0.1:8001
   outrider-edge doctor --model models/demo-draft --json -p "Pick up the red cup." -p "Find it."
+  outrider-edge doctor --target models/demo-target --model models/demo-draft
 
-Tries the strategies over this link with real answers, judges the best of them on other answers
-against decoding by the server alone, and says on stdout whether drafting pays off, and how.)";
+With a server: tries the strategies over this link with real answers, on each side that drafts.
+With a target on this device: tries the draft model, look-up, both, and of a pack with levels in a
+memory budget the largest level that fits. Judges the best on other answers against decoding
+without a draft, and says on stdout whether drafting pays off, and how.)";
 
 constexpr char kTokenizeExamples[] = R"(Example:
   echo "Hello" | outrider-edge tokenize --tokenizer models/demo-target --no-special
@@ -107,7 +110,7 @@ int edge_main(int argc, char** argv, const EdgeParts& parts) {
   add_answer_flags(*serve, answer, parts);
   DoctorOptions examination;
   CLI::App* doctor =
-      app.add_subcommand("doctor", "Say whether drafting pays off on this link, and how")
+      app.add_subcommand("doctor", "Say whether drafting pays off, by whom and how")
           ->footer(kDoctorExamples);
   add_doctor_flags(*doctor, examination);
   add_answer_flags(*doctor, answer, parts);

@@ -15,6 +15,7 @@ import time
 import unittest
 import urllib.request
 
+from programs import DRAFT, TARGET, Edge, free_port, wait_until_served
 from runner import run_tests
 from serving_edge import WithServingEdge
 
@@ -90,6 +91,56 @@ class OpenaiClient(WithServingEdge):
         stream.close()
         begin = time.monotonic()
         client.chat.completions.create(model='robot', messages=QUESTION, max_tokens=2)
+        self.assertLess(time.monotonic() - begin, 10)
+
+
+@unittest.skipUnless(has('openai'), 'needs the package openai')
+class OpenaiClientOfLevels(unittest.TestCase):
+    """Of a target on the device that has levels."""
+
+    @classmethod
+    def setUpClass(cls):
+        import openai
+        port = free_port()
+        cls.serving = Edge('serve', '--target', TARGET, '--elastic', TARGET / 'elastic.json', '--model', DRAFT, '--port', port)
+        cls.addClassCleanup(cls.serving.process.kill)
+        wait_until_served(f'http://127.0.0.1:{port}')
+        cls.client = openai.OpenAI(base_url=f'http://127.0.0.1:{port}/v1', api_key='none', max_retries=0)
+
+    def ask(self, model, **more):
+        return self.client.chat.completions.create(model=model, messages=QUESTION, max_tokens=24, temperature=0, **more)
+
+    def streamed(self, model, **more):
+        chunks = list(self.ask(model, stream=True, **more))
+        text = ''.join(chunk.choices[0].delta.content or '' for chunk in chunks if chunk.choices)
+        return text, [chunk.model_extra['level'] for chunk in chunks if 'level' in (chunk.model_extra or {})]
+
+    def test_a_level_is_named_like_a_model(self):
+        names = [model.id for model in self.client.models.list()]
+        self.assertIn('demo-target@60', names)
+        whole = self.ask('demo-target@60')
+        self.assertEqual(whole.model_extra['level']['name'], '60')
+        text, levels = self.streamed('demo-target@60')
+        self.assertEqual(text, whole.choices[0].message.content)
+        self.assertEqual([level['name'] for level in levels], ['60'])
+
+    def test_a_time_chooses_the_level_and_may_be_refused(self):
+        import openai
+        text, levels = self.streamed('demo-target', extra_body={'slo': {'time_ms': 100000}})
+        self.assertEqual(levels[-1]['name'], '100')
+        self.assertEqual(text, self.ask('demo-target@100').choices[0].message.content)
+        late = self.ask('demo-target', extra_body={'slo': {'time_ms': 0.001}})
+        self.assertEqual(late.model_extra['level']['name'], '40')
+        for slo in ({'time_ms': -1}, {'time_ms': 0.001, 'strict': True}):
+            with self.assertRaises((openai.BadRequestError, openai.APIStatusError)):
+                self.ask('demo-target', extra_body={'slo': slo})
+
+    def test_an_answer_that_is_left_makes_room_for_the_next(self):
+        stream = self.client.chat.completions.create(model='demo-target@40', messages=QUESTION, stream=True, max_tokens=900)
+        next(iter(stream))
+        stream.close()
+        begin = time.monotonic()
+        self.assertEqual(self.ask('demo-target@80').model_extra['level']['name'], '80')
         self.assertLess(time.monotonic() - begin, 10)
 
 

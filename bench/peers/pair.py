@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Compares a target and its draft in one process on this device with llama-server on the same two files, in turn within one run.
+"""Compares a target and its draft in one process on this device with llama-server on the same two files, within one run.
 
   ./run peers pair --model TARGET.gguf --draft DRAFT.gguf [--prompts FILE.jsonl,..] [--count 3] [--rounds 7]
 
-Ours: `outrider-edge serve` without a draft, with the draft model as it decides by itself, by that model alone, by both it and
-look-up, and with `--strategy sd`. The peer: plain,
-with the draft (`--peer-draft-max`, several), and by n-grams. Each answers every prompt once in a round, T = 0; a line that no
-prompt had before stands in front, so that neither finds its beginning in a cache. A time is that of a whole answer, the prompt
-included; a ratio is of tokens a second, and a set's that of its prompts' medians, multiplied. Text of the peer may differ, as
-its arithmetic does; ours must not. The last line is one JSON object. Exit code: 0 if every bar is met, 1 if one is missed.
+Ours: `outrider-edge serve` without a draft, with the draft model as it decides by itself (model and look-up), by that model
+alone, by look-up alone, and by the model with `--strategy sd`. The peer: plain, with the draft (`--peer-draft-max`, several) and
+by n-grams. Each answers every prompt once in a round, in an order that is drawn, T = 0; a line that no prompt had before stands
+in front, so that nobody finds its beginning in a cache. A time is that of a whole answer, the prompt included; a ratio is of
+tokens a second, and a set's is that of its prompts' medians, multiplied. Text of the peer may differ, as its arithmetic does;
+ours must not. The last line is one JSON object. Exit code: 0 if every bar is met, 1 if one is missed.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -16,6 +16,7 @@ import http.client
 import json
 import math
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def ask(server, text, max_tokens):
 def contenders(options):
     draft = ['--model', options.draft]
     found = {('ours', PLAIN): ['--draft-source', 'none'], ('ours', DRAFT): draft, ('ours', MODEL): [*draft, '--draft-source', 'model'],
-             ('ours', 'by model and look-up'): [*draft, '--draft-source', 'both'],
+             ('ours', 'by look-up'): ['--draft-source', 'lookup'],
              ('ours', SD): [*draft, '--draft-source', 'model', '--strategy', 'sd'],
              ('peer', PLAIN): [], ('peer', 'n-grams'): ['--spec-type', 'ngram-simple', '--spec-ngram-simple-size-n', '3',
                                                         '--spec-ngram-simple-size-m', '8']}
@@ -105,16 +106,14 @@ def measure(options, prompts):
     """{contender: {prompt: [(seconds, first token, tokens) of each round]}}."""
     servers = {who: (OurEdge if who[0] == 'ours' else PeerServer)(options, flags) for who, flags in contenders(options).items()}
     taken = {who: {at: [] for at in range(len(prompts))} for who in servers}
-    texts = {}
+    texts, turns = {}, random.Random(1)
     try:
         for server in servers.values():
             server.__enter__()
             ask(server, 'Say hello.', 8)
         for round_ in range(options.rounds):
-            order = list(servers)
-            order = order[round_ % len(order):] + order[:round_ % len(order)]
             for at, (_, text) in enumerate(prompts):
-                for who in order:
+                for who in turns.sample(list(servers), len(servers)):
                     seconds, first, tokens, said = ask(servers[who], f'# {round_ + 1}.{at + 1}\n{text}', options.max_tokens)
                     taken[who][at].append((seconds, first, tokens))
                     if who[0] == 'ours' and texts.setdefault((round_, at), said) != said:

@@ -20,11 +20,6 @@
 namespace outrider {
 namespace {
 
-// A draft step may take this part of a pass where both have the same cores. With a fifth of the
-// guesses wrong, rounds of four then take as long as what they bring.
-constexpr double kMaxStepOfPass = 0.5;
-constexpr std::int32_t kTimedRows = 4;
-
 // How long the server may take to send its template where this device's target could begin.
 constexpr Duration kServersTurn = std::chrono::seconds(1);
 
@@ -92,23 +87,6 @@ bool shares_cores(const GenerationConfig& config, const FlashModel* flash) {
          2 * threads > cores;
 }
 
-// The least of a few passes of one row, before the first answer. 0: the context is too short.
-Result<Duration> time_of_row(Model& model, const Clock& clock) {
-  if (model.info().max_positions < kTimedRows) return Duration{0};
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache, model.new_cache(kTimedRows));
-  Duration least = Duration::max();
-  Slot slot = kRootSlot;
-  for (int i = 0; i < kTimedRows; ++i) {
-    OUTRIDER_ASSIGN_OR_RETURN(slot, cache->slots().append(slot));
-    const Row row{cache.get(), slot, 0, true};
-    PassOutput out;
-    const TimePoint begin = clock.now();
-    OUTRIDER_RETURN_IF_ERROR(model.forward({&row, 1}, out));
-    least = std::min(least, clock.now() - begin);
-  }
-  return least;
-}
-
 // Said before anything is loaded: the system may end the program on the way.
 void warn_of_memory_limit(std::uint64_t budget) {
   const std::optional<std::uint64_t> limit = memory_limit();
@@ -169,8 +147,10 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   if (self->target_ != nullptr && self->draft_ != nullptr) {
     self->shares_cores_ = shares_cores(config, self->flash());
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const bool rests, self->rest_slow_draft());
-  if (rests || drafts_by_lookup(config)) OUTRIDER_RETURN_IF_ERROR(self->add_lookup());
+  // Where a draft step takes the target's time, what look-up guesses for nothing goes along.
+  const bool lookup_too = self->shares_cores_ && mode_of(config) == Mode::kOffline &&
+                          !config.draft_source && config.draft_level.empty();
+  if (lookup_too || drafts_by_lookup(config)) OUTRIDER_RETURN_IF_ERROR(self->add_lookup());
   if (self->draft_ != nullptr) self->learning_ = learning_of(config, *self->draft_);
   if (self->target_ != nullptr) {
     // Two targets with two templates are refused before anything is asked; but a server that is
@@ -245,27 +225,6 @@ Status EdgeSetup::draft_by_level() {
       target_->elastic()->make_draft(config_.draft_level, config_.loading.threads));
   OUTRIDER_ASSIGN_OR_RETURN(draft_, LocalDraft::of(std::move(level), config_, clock_, &gate_));
   return {};
-}
-
-// On shared cores a draft model gains nothing if its step takes a large part of a pass, however
-// often it is right. Look-up takes no time of either.
-Result<bool> EdgeSetup::rest_slow_draft() {
-  if (!shares_cores_ || config_.draft_source || !config_.draft_level.empty() ||
-      mode_of(config_) != Mode::kOffline) {
-    return false;
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(const Duration step, time_of_row(draft_->model(), clock_));
-  OUTRIDER_ASSIGN_OR_RETURN(const Duration pass, time_of_row(target_->model(), clock_));
-  if (step <= kMaxStepOfPass * pass) return false;
-  std::fprintf(
-      stderr,
-      "draft: %s rests, because a step of it takes %.3g ms of the cores on which a pass of "
-      "the target takes %.3g ms. Look-up drafts instead; --draft-source model or both "
-      "overrules this\n",
-      draft_->info().name.c_str(), to_ms(step), to_ms(pass));
-  draft_.reset();
-  shares_cores_ = false;
-  return true;
 }
 
 // Alone, or beside the draft model.

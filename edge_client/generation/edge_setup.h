@@ -51,8 +51,6 @@ class EdgeSetup final {
   explicit EdgeSetup(const GenerationConfig& config) : config_(config) {}
   Status load_target();
   Status draft_by_level();
-  // Whether look-up takes its place.
-  Result<bool> rest_slow_draft();
   Status add_lookup();
   void ask_for_template();
   Status find_template(const std::string& tokenizer);

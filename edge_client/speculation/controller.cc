@@ -24,6 +24,8 @@ constexpr std::uint64_t kMaxEnterSpeculation = 1024;
 // Where draft and target take turns, an answer begins with so many tokens of the target alone: what
 // they take is what drafting is compared with, as it costs nothing to find out.
 constexpr std::uint64_t kPlainFirst = 5;
+// What a token of a round is drafted for there, until a step of the draft is measured.
+constexpr double kSureEnough = 0.5;
 
 // The draft's runners-up. Left when they brought a round after less than this share of the
 // verdicts, over kFanOutTrial of weight: then their rows are worth more elsewhere in the tree.
@@ -68,6 +70,7 @@ Controller::Controller(Optimize goal, int max_gamma, int max_fan_out, bool takes
   if (goal_ != Optimize::kCost) plan_.policy.pass_policy = PassPolicy::kEager;
   if (!takes_turns_ || goal_ == Optimize::kCost) return;
   plan_.speculates = false;
+  plan_.least_chance = kSureEnough;
   probe_at_ = kPlainFirst;
   plan_.reason = "the target has the cores to itself first, to see what a token takes";
 }

@@ -3,10 +3,10 @@
 
   ./run peers pair --model TARGET.gguf --draft DRAFT.gguf [--prompts FILE.jsonl,..] [--count 3] [--rounds 7]
 
-Ours: `outrider-edge serve` without a draft, with the draft model as it decides by itself (model and look-up), by that model
-alone, by look-up alone, and by the model with `--strategy sd`. The peer: plain, with the draft (`--peer-draft-max`, several) and
+Ours: `outrider-edge serve` without a draft, with the draft as it decides by itself (model, look-up or both), by that model alone, and by it
+with `--strategy sd`. The peer: plain, with the draft (`--peer-draft-max`, several) and
 by n-grams. Each answers every prompt once in a round, in an order that is drawn, T = 0; a line that no prompt had before stands
-in front, so that nobody finds its beginning in a cache. A time is that of a whole answer, the prompt included; a ratio is of
+in front, so that nobody finds its beginning in a cache, and ours begin anew in each round, as they look up in earlier answers. A time is that of a whole answer, the prompt included; a ratio is of
 tokens a second, and a set's is that of its prompts' medians, multiplied. Text of the peer may differ, as its arithmetic does;
 ours must not. The last line is one JSON object. Exit code: 0 if every bar is met, 1 if one is missed.
 SPDX-License-Identifier: Apache-2.0
@@ -92,7 +92,6 @@ def ask(server, text, max_tokens):
 def contenders(options):
     draft = ['--model', options.draft]
     found = {('ours', PLAIN): ['--draft-source', 'none'], ('ours', DRAFT): draft, ('ours', MODEL): [*draft, '--draft-source', 'model'],
-             ('ours', 'by look-up'): ['--draft-source', 'lookup'],
              ('ours', SD): [*draft, '--draft-source', 'model', '--strategy', 'sd'],
              ('peer', PLAIN): [], ('peer', 'n-grams'): ['--spec-type', 'ngram-simple', '--spec-ngram-simple-size-n', '3',
                                                         '--spec-ngram-simple-size-m', '8']}
@@ -104,14 +103,21 @@ def contenders(options):
 
 def measure(options, prompts):
     """{contender: {prompt: [(seconds, first token, tokens) of each round]}}."""
-    servers = {who: (OurEdge if who[0] == 'ours' else PeerServer)(options, flags) for who, flags in contenders(options).items()}
-    taken = {who: {at: [] for at in range(len(prompts))} for who in servers}
-    texts, turns = {}, random.Random(1)
+    flags = contenders(options)
+    taken = {who: {at: [] for at in range(len(prompts))} for who in flags}
+    texts, turns, servers = {}, random.Random(1), {}
+
+    def begin(side, kind):
+        for who in (who for who in flags if who[0] == side):
+            if who in servers:
+                servers[who].__exit__()
+            servers[who] = kind(options, flags[who]).__enter__()
+            ask(servers[who], 'Say hello.', 8)
+
     try:
-        for server in servers.values():
-            server.__enter__()
-            ask(server, 'Say hello.', 8)
+        begin('peer', PeerServer)
         for round_ in range(options.rounds):
+            begin('ours', OurEdge)
             for at, (_, text) in enumerate(prompts):
                 for who in turns.sample(list(servers), len(servers)):
                     seconds, first, tokens, said = ask(servers[who], f'# {round_ + 1}.{at + 1}\n{text}', options.max_tokens)

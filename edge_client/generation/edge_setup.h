@@ -51,6 +51,7 @@ class EdgeSetup final {
   explicit EdgeSetup(const GenerationConfig& config) : config_(config) {}
   Status load_target();
   Status draft_by_level();
+  Status rest_slow_draft();
   Status add_lookup();
   void ask_for_template();
   Status find_template(const std::string& tokenizer);
@@ -61,7 +62,7 @@ class EdgeSetup final {
   std::optional<Tokenizer> tokenizer_;      // there once load() has returned
   std::unique_ptr<LocalTarget> target_;     // null: the server decides alone
   std::unique_ptr<LocalDraft> draft_;       // null: none; perhaps a level of target_
-  bool shares_cores_ = false;               // draft_'s model has the cores of target_
+  bool shares_cores_ = false;               // draft_ computes on the cores of target_
   std::unique_ptr<RemoteVerifier> remote_;  // null: target_ decides alone
   std::stop_source stop_asking_;
   // The server's first answer to what its chat template is; taken by chat_. Invalid: not asked.

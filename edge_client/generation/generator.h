@@ -47,7 +47,7 @@ struct GeneratorParts {
   LocalDraft* draft = nullptr;  // null: the target decodes alone
   VerifierRoutes verifiers;
   bool accepts_server_nodes = true;  // servers may draft too
-  bool shares_cores = false;         // the draft's model computes where this device's target does
+  bool shares_cores = false;         // the draft computes where this device's target does
   Mode mode = Mode::kOnline;         // auto: failover is filled in, and there are two verifiers
   FailoverSetup failover = {};
   RemoteVerifier* link = nullptr;     // whose bytes reports show; null: there is no link

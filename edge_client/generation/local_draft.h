@@ -36,6 +36,8 @@ class LocalDraft final {
   Status guess_beside(std::unique_ptr<Model> second);
 
   const ModelInfo& info() const { return model_->info(); }
+  // To measure, between answers.
+  Model& model() { return *model_; }
   bool is_paced() const { return pacer_ != nullptr; }
   // Steps so far that were slower than the emulated pace.
   std::uint64_t overruns() const;

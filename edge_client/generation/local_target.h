@@ -33,6 +33,8 @@ class LocalTarget final {
   static Status check_budget(const GenerationConfig& config);
 
   Verifier& verifier() { return elastic_ != nullptr ? elastic_->verifier() : *verifier_; }
+  // To measure, between answers.
+  Model& model() { return flash_ != nullptr ? flash_->model() : *model_; }
   // Null: it has no levels.
   ElasticTarget* elastic() { return elastic_.get(); }
   const ModelInfo& info() const { return (flash_ != nullptr ? flash_->model() : *model_).info(); }
@@ -48,7 +50,6 @@ class LocalTarget final {
   // Null: there is none.
   Result<std::unique_ptr<ExitHeads>> find_own_predictor(const GenerationConfig& config);
   void set_exits(const GenerationConfig& config, SchedulerOptions& scheduling);
-  Model& model() { return flash_ != nullptr ? flash_->model() : *model_; }
 
   ChatSource chat_;
   std::unique_ptr<Model> model_;          // null: flash_ has it

@@ -29,7 +29,7 @@ void add_draft_source_flags(CLI::App& command, GenerationConfig& o) {
   add_choice(command, "--draft-source", o.draft_source,
              "Where drafted tokens come from. model: --model; lookup: what followed where prompt, "
              "answer or earlier answers were alike, without a model; both; none [model if --model, "
-             "both where it shares its cores with --target; else lookup]")
+             "where it shares its cores with --target both, or lookup if it is slow; else lookup]")
       ->group(kModelGroup);
   add_choice(command, "--draft-at", o.draft_at,
              "Who drafts where a server decides. auto: this device and the server, each as far as "

@@ -54,10 +54,12 @@ class Answers(WithServer):
             drafted = self.run_edge('--model', DRAFT, '--strategy', 'sd', *common)
             mirrored = self.run_edge('--model', DRAFT, *common)  # may find that drafting does not pay
             resident = edge('run', '--target', TARGET, '--model', DRAFT, *common)
+            in_turns = edge('run', '--target', TARGET, '--model', DRAFT, '--draft-source', 'model', *common)
+            self.assertNotIn('rests', in_turns.err)
             looked_up = self.run_edge('--tokenizer', DRAFT, *common)
             self.assertIn('draft look-up', looked_up.json['speculation'])
             both = self.run_edge('--model', DRAFT, '--draft-source', 'both', *common)
-            for other in (drafted, mirrored, resident, looked_up, both):
+            for other in (drafted, mirrored, resident, in_turns, looked_up, both):
                 self.assertEqual(other.code, 0, other.err)
                 self.assertEqual(other.json['ids'], plain.json['ids'])
                 self.assertEqual(other.json['text'], plain.json['text'])

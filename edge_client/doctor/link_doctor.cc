@@ -77,24 +77,22 @@ Result<TrialAnswers::Taken> LinkDoctor::answer(std::size_t prompt, const Candida
   return trials_.answer(generator, prompt, config_.answer, candidate.way);
 }
 
+// Where the server drafts too, who drafts matters more than how long a round is.
 std::vector<LinkDoctor::Candidate> LinkDoctor::candidates() const {
-  const bool on_both = config_.draft_at == DraftSide::kAuto && notes_.server_drafts();
-  std::vector<Candidate> candidates;
-  for (const DraftingWay& way :
-       {DraftingWay{.who = {}, .strategy = Strategy::kSd, .gamma = 3},
-        DraftingWay{.who = {}, .strategy = Strategy::kSd, .gamma = 6},
-        DraftingWay{.who = {}, .strategy = Strategy::kFsd, .gamma = 4},
-        DraftingWay{.who = {}, .strategy = Strategy::kMirror, .gamma = 4},
-        DraftingWay{.who = {}, .strategy = Strategy::kMirror, .gamma = 8}}) {
-    candidates.push_back({DraftSide::kEdge, way});
-    if (on_both) candidates.back().way.who = "--draft-at edge";
-    if (!on_both || way.strategy != Strategy::kMirror) continue;
-    candidates.push_back({DraftSide::kAuto, way});
-    candidates.back().way.who = "--draft-at auto";
+  const auto way = [](Strategy strategy, int gamma, std::string who = {}) {
+    return DraftingWay{.who = std::move(who), .strategy = strategy, .gamma = gamma};
+  };
+  if (config_.draft_at == DraftSide::kAuto && notes_.server_drafts()) {
+    return {{DraftSide::kEdge, way(Strategy::kSd, 4, "--draft-at edge")},
+            {DraftSide::kEdge, way(Strategy::kMirror, 8, "--draft-at edge")},
+            {DraftSide::kAuto, way(Strategy::kMirror, 8, "--draft-at auto")},
+            {DraftSide::kServer, {.who = "--draft-at server", .strategy = {}}}};
   }
-  if (on_both)
-    candidates.push_back({DraftSide::kServer, {.who = "--draft-at server", .strategy = {}}});
-  return candidates;
+  return {{DraftSide::kEdge, way(Strategy::kSd, 3)},
+          {DraftSide::kEdge, way(Strategy::kSd, 6)},
+          {DraftSide::kEdge, way(Strategy::kFsd, 4)},
+          {DraftSide::kEdge, way(Strategy::kMirror, 4)},
+          {DraftSide::kEdge, way(Strategy::kMirror, 8)}};
 }
 
 Result<LinkDoctor::Candidate> LinkDoctor::screen() {

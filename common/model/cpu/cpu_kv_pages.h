@@ -45,6 +45,8 @@ struct KvLayout {
 // was in it, as rows are written before they are seen, and padding stays zero. Any thread.
 class SpareKvMemory final {
  public:
+  static constexpr std::int64_t kMaxBytes = std::int64_t{128} << 20;  // more is not kept
+
   // Empty: there is none of so many bytes.
   AnonymousMemory take(std::int64_t bytes) {
     const MutexLock lock(mu_);
@@ -60,7 +62,6 @@ class SpareKvMemory final {
   }
 
  private:
-  static constexpr std::int64_t kMaxBytes = std::int64_t{128} << 20;
   Mutex mu_;
   AnonymousMemory memory_ OUTRIDER_GUARDED_BY(mu_);
   std::int64_t bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;  // 0: none

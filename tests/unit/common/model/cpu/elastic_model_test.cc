@@ -293,7 +293,7 @@ TEST(SpareKvMemoryTest, GivesTheLastOfTheSameSizeUnlessItIsLarge) {
   EXPECT_TRUE(spare.take(8192).is_empty());
   EXPECT_EQ(spare.take(4096).as<std::byte>(), data);
   EXPECT_TRUE(spare.take(4096).is_empty());
-  constexpr std::int64_t kLarge = std::int64_t{33} << 20;
+  constexpr std::int64_t kLarge = SpareKvMemory::kMaxBytes + 1;
   spare.give(make(kLarge), kLarge);
   EXPECT_TRUE(spare.take(kLarge).is_empty());
 }

@@ -30,7 +30,11 @@ void ServerNotes::on_opened(const Opened& opened, Duration took, bool /*reconnec
 
 LinkDoctor::LinkDoctor(const GenerationConfig& config, EdgeSetup& setup, ServerNotes& notes,
                        AnswerListener& listener, TrialAnswers& trials)
-    : config_(config), setup_(setup), notes_(notes), listener_(listener), trials_(trials) {}
+    : config_(config),
+      link_(*setup.parts().link),
+      notes_(notes),
+      generator_(setup.parts(&notes), listener),
+      trials_(trials) {}
 
 Result<Advice> LinkDoctor::examine() {
   // A warm-up, which also shows whether the server drafts.
@@ -69,12 +73,11 @@ bool LinkDoctor::wants_more(std::size_t prompt, const std::vector<Trial>& trials
 // Over a connection of its own, as each answer of `outrider-edge run` has: a draft gets ahead while
 // it is made.
 Result<TrialAnswers::Taken> LinkDoctor::answer(std::size_t prompt, const Candidate& candidate) {
-  GeneratorParts parts = setup_.parts(&notes_);
-  if (candidate.side == DraftSide::kServer) parts.draft = nullptr;
-  parts.accepts_server_nodes = candidate.side != DraftSide::kEdge;
-  parts.link->disconnect();
-  Generator generator(parts, listener_);
-  return trials_.answer(generator, prompt, config_.answer, candidate.way);
+  AnswerConfig config = config_.answer;
+  config.accepts_server_nodes = candidate.side != DraftSide::kEdge;
+  if (candidate.side == DraftSide::kServer) config.speculation.strategy = Strategy::kAr;
+  link_.disconnect();
+  return trials_.answer(generator_, prompt, config, candidate.way);
 }
 
 // Where the server drafts too, who drafts matters more than how long a round is.

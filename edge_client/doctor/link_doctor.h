@@ -65,9 +65,9 @@ class LinkDoctor final {
   bool wants_more(std::size_t prompt, const std::vector<Trial>& trials, TimePoint until) const;
 
   const GenerationConfig& config_;
-  EdgeSetup& setup_;
+  RemoteVerifier& link_;
   ServerNotes& notes_;
-  AnswerListener& listener_;
+  Generator generator_;
   TrialAnswers& trials_;
 };
 

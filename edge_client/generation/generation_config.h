@@ -39,6 +39,7 @@ struct AnswerConfig {
   LevelWish wish;        // of an elastic target
   Position context = 0;  // prompt and answer together; 0: the target's context
   ReconnectOptions reconnect;
+  bool accepts_server_nodes = true;  // if servers may draft at all
   bool show_provisional = false;  // the listener gets the draft's guesses, too
 };
 

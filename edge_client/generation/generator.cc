@@ -158,22 +158,23 @@ SpeculatorOptions Generator::speculator_options(const AnswerConfig& config) cons
 DecodingOptions Generator::decoding_options(const AnswerRequest& request) const {
   const AnswerConfig& config = request.config;
   const bool no_eos = config.text.ignore_eos;
-  return {.speculation = speculator_options(config),
-          .announcement = {},
-          .tokenizer_hash = parts_.tokenizer.content_hash(),
-          .choice = config.text.choice,
-          .stop_ids = no_eos ? std::vector<TokenId>() : request.prompt.stop_ids,
-          .ignore_target_stops = no_eos,
-          .service_tier = config.text.service_tier,
-          .accepts_server_nodes = parts_.accepts_server_nodes,
-          .template_hash = request.prompt.template_hash,
-          .replaced_session = last_session_,
-          .session_key = random_id(),
-          .reconnect = reconnect_options(parts_, config),
-          .jitter_seed = std::random_device{}(),
-          .accept_other_model = parts_.elastic != nullptr ||
-                                (parts_.mode == Mode::kAuto && parts_.failover.other_model),
-          .observer = parts_.observer};
+  return {
+      .speculation = speculator_options(config),
+      .announcement = {},
+      .tokenizer_hash = parts_.tokenizer.content_hash(),
+      .choice = config.text.choice,
+      .stop_ids = no_eos ? std::vector<TokenId>() : request.prompt.stop_ids,
+      .ignore_target_stops = no_eos,
+      .service_tier = config.text.service_tier,
+      .accepts_server_nodes = parts_.accepts_server_nodes && request.config.accepts_server_nodes,
+      .template_hash = request.prompt.template_hash,
+      .replaced_session = last_session_,
+      .session_key = random_id(),
+      .reconnect = reconnect_options(parts_, config),
+      .jitter_seed = std::random_device{}(),
+      .accept_other_model =
+          parts_.elastic != nullptr || (parts_.mode == Mode::kAuto && parts_.failover.other_model),
+      .observer = parts_.observer};
 }
 
 LinkTraffic Generator::traffic() const {

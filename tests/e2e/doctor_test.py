@@ -15,7 +15,7 @@ from runner import run_tests
 
 PROMPTS = [flag for task in ('find the red chair', 'go to the door', 'pick up the cup', 'bring the lamp', 'wait here', 'find the box')
            for flag in ('-p', f'In view: red chair ahead at 1.0 m. Task: {task}.')]
-COMMON = (*PROMPTS, '-n', '12', '--json')
+COMMON = (*PROMPTS, '-n', '24', '--json')
 
 
 class OnThisDevice(unittest.TestCase):

@@ -18,50 +18,22 @@ import math
 import os
 import random
 import statistics
-import subprocess
 import sys
 import time
-import urllib.request
 
 import bars
-from serving import ENDS_WITH_US, ROOT, START_SECONDS, LlamaServer, free_port
+from serving import ROOT, LlamaServer, StartedServer, free_port
 
 # Tokens a second with the draft over plain decoding, and over the peer's best; the worst prompt of all; the first token.
 OVER_PLAIN, OVER_PEER, NEVER_BELOW, FIRST_TOKEN = 1.15, 1.10, 0.98, 1.1
 PLAIN, DRAFT, MODEL, SD = 'plain', 'with a draft', 'by the draft model', 'sd'
 
 
-class OurEdge:
-    """An outrider-edge that serves, ready when __enter__ returns."""
-
+class OurEdge(StartedServer):
     def __init__(self, options, flags):
-        self.port = free_port()
-        command = [*ENDS_WITH_US, os.path.join(ROOT, 'build/release/bin/outrider-edge'), 'serve', '--target', options.model,
-                   '--threads', str(options.threads), '--port', str(self.port), '-c', '2048', '--state-dir', 'none', *flags]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def __enter__(self):
-        give_up = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                urllib.request.urlopen(f'http://127.0.0.1:{self.port}/health', timeout=5).read()
-                return self
-            except OSError:
-                time.sleep(0.2)
-            if self.process.poll() is not None or time.monotonic() > give_up:
-                self.process.kill()
-                sys.exit(f'pair.py: outrider-edge did not become ready. Remedy: run it by hand: {self.process.args}')
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-
-
-class PeerServer(LlamaServer):
-    def __init__(self, options, flags):
-        options.peer_flags = ' '.join(flags)
-        super().__init__(options, 1)
-        self.port = int(self.url.rsplit(':', 1)[1])
+        port = free_port()
+        super().__init__([os.path.join(ROOT, 'build/release/bin/outrider-edge'), 'serve', '--target', options.model,
+                          '--threads', str(options.threads), '--port', str(port), '-c', '2048', '--state-dir', 'none', *flags], port)
 
 
 def ask(server, text, max_tokens):
@@ -107,17 +79,17 @@ def measure(options, prompts):
     taken = {who: {at: [] for at in range(len(prompts))} for who in flags}
     texts, turns, servers = {}, random.Random(1), {}
 
-    def begin(side, kind):
+    def begin(side, start):
         for who in (who for who in flags if who[0] == side):
             if who in servers:
                 servers[who].__exit__()
-            servers[who] = kind(options, flags[who]).__enter__()
+            servers[who] = start(flags[who]).__enter__()
             ask(servers[who], 'Say hello.', 8)
 
     try:
-        begin('peer', PeerServer)
+        begin('peer', lambda more: LlamaServer(options, 1, more))
         for round_ in range(options.rounds):
-            begin('ours', OurEdge)
+            begin('ours', lambda more: OurEdge(options, more))
             for at, (_, text) in enumerate(prompts):
                 for who in turns.sample(list(servers), len(servers)):
                     seconds, first, tokens, said = ask(servers[who], f'# {round_ + 1}.{at + 1}\n{text}', options.max_tokens)

@@ -33,17 +33,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class LlamaServer:
-    """A llama-server with a slot for each client, ready when the constructor returns."""
+class StartedServer:
+    """A server of OpenAI's routes on a port of its own, ready when __enter__ returns."""
 
-    def __init__(self, options, clients):
-        port = free_port()
+    def __init__(self, command, port):
+        self.port = port
         self.url = f'http://127.0.0.1:{port}'
-        command = [*ENDS_WITH_US, options.llama_server, '--model', options.model, '--host', '127.0.0.1', '--port', str(port),
-                   '--parallel', str(clients), '--ctx-size', str(CONTEXT * clients), '--threads', str(options.threads),
-                   '--threads-batch', str(options.threads), '--cont-batching', '--no-cache-prompt', '--cache-ram', '0',
-                   *options.peer_flags.split()]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*ENDS_WITH_US, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def __enter__(self):
         give_up = time.monotonic() + START_SECONDS
@@ -55,16 +51,27 @@ class LlamaServer:
                 time.sleep(0.2)
             if self.process.poll() is not None or time.monotonic() > give_up:
                 self.process.kill()
-                sys.exit(f'serving.py: llama-server did not become ready. Remedy: run it by hand: {self.process.args}')
+                sys.exit(f'{os.path.basename(sys.argv[0])}: a server did not become ready. Remedy: run it by hand: {self.process.args}')
 
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
 
 
+class LlamaServer(StartedServer):
+    """A llama-server with a slot for each client."""
+
+    def __init__(self, options, clients, flags):
+        port = free_port()
+        super().__init__([options.llama_server, '--model', options.model, '--host', '127.0.0.1', '--port', str(port),
+                          '--parallel', str(clients), '--ctx-size', str(CONTEXT * clients), '--threads', str(options.threads),
+                          '--threads-batch', str(options.threads), '--cont-batching', '--no-cache-prompt', '--cache-ram', '0',
+                          *flags], port)
+
+
 def measure(options, clients):
     """The ratios of a load of so many clients, and the figures of both sides."""
-    with LlamaServer(options, clients) as peer:
+    with LlamaServer(options, clients, options.peer_flags.split()) as peer:
         command = [*ENDS_WITH_US, os.path.join(ROOT, 'build/release/bin/outrider-bench'), 'load', '--model', options.ours or options.model,
                    '--dtype', options.dtype, '--threads', str(options.threads), '--openai-clients', str(clients),
                    '--against-url', peer.url, '--num-prompts', str(clients * options.requests), '--ignore-eos',

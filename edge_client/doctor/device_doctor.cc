@@ -19,6 +19,9 @@ std::size_t choosing(std::size_t prompts) {
   return prompts / 3;
 }
 
+// Not one of the prompts: look-up finds again what it has answered.
+constexpr char kWarmUp[] = "Say hello.";
+
 constexpr double kSlowed = 1.1;  // a pass that takes so many times as long is noted
 
 // All but what drafts.
@@ -80,6 +83,13 @@ DeviceDoctor::DeviceDoctor(GenerationConfig config, std::vector<std::string> pro
       stop_(std::move(stop)) {}
 
 Result<Advice> DeviceDoctor::examine() {
+  if (prompts_.size() < kMinPrompts) {
+    return invalid_argument("doctor needs " + std::to_string(kMinPrompts) +
+                            " prompts for a target " + "on this device and has " +
+                            std::to_string(prompts_.size()) +
+                            ", as look-up finds again what it has answered. Remedy: more -p of "
+                            "different text, or none");
+  }
   OUTRIDER_RETURN_IF_ERROR(try_plain());
   for (const Drafter& drafter : drafters()) {
     OUTRIDER_RETURN_IF_ERROR(try_one(drafter).status());
@@ -126,7 +136,9 @@ DeviceDoctor::Drafter DeviceDoctor::level_drafter(const std::string& level) cons
 Status DeviceDoctor::try_plain() {
   const Drafter plain{"--draft-source none", without_drafter(config_)};
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(plain.config));
-  OUTRIDER_ASSIGN_OR_RETURN(std::vector<EncodedPrompt> prompts, prompts_for(*setup, prompts_));
+  std::vector<std::string> texts = prompts_;
+  texts.emplace_back(kWarmUp);
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<EncodedPrompt> prompts, prompts_for(*setup, texts));
   trials_.emplace(std::move(prompts), on_line_, stop_);
   const ElasticTarget* elastic = setup->parts().elastic;
   const bool has_budget = setup->flash() != nullptr && config_.flash.memory_budget > 0;
@@ -155,14 +167,15 @@ Status DeviceDoctor::measure(const Drafter& drafter, EdgeSetup& setup) {
     config.speculation.tree.kind = default_trees(drafter.config).always;
   }
   Generator generator(setup.parts(), listener_);
-  OUTRIDER_RETURN_IF_ERROR(trials_->answer(generator, 0, config, figures.way).status());
-  trials_->forget();  // that was a warm-up
+  OUTRIDER_RETURN_IF_ERROR(
+      trials_->answer(generator, prompts_.size(), config, figures.way).status());
+  trials_->forget();
   const TimePoint until = std::chrono::steady_clock::now() + kPlainFor;
   const bool is_plain = figures_.empty();
   const std::size_t least = is_plain ? kMinPrompts : figures_.front().answers.size();
   const auto goes_on = [&](std::size_t done) {
     return done < least ||
-           (is_plain && done < trials_->prompts() && std::chrono::steady_clock::now() < until);
+           (is_plain && done < prompts_.size() && std::chrono::steady_clock::now() < until);
   };
   double tokens = 0;
   for (std::size_t i = 0; goes_on(i); ++i) {

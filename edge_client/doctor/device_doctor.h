@@ -40,7 +40,8 @@ class DeviceDoctor final {
   DeviceDoctor(GenerationConfig config, std::vector<std::string> prompts, AnswerListener& listener,
                std::function<void(const std::string&)> on_line, std::stop_token stop);
 
-  // FAILED_PRECONDITION, DATA_LOSS: as LinkDoctor. Else why loading or an answer failed.
+  // INVALID_ARGUMENT: too few prompts. FAILED_PRECONDITION, DATA_LOSS: as LinkDoctor. Else why
+  // loading or an answer failed.
   Result<Advice> examine();
   // Plain decoding first.
   const std::vector<TriedDrafter>& figures() const { return figures_; }

@@ -20,8 +20,9 @@
 namespace outrider {
 namespace {
 
-// A draft step may take this part of a pass where both have the same cores. Beyond it, rounds by
-// the model gained 4 to 13 % where look-up alone, which costs nothing, gained 80 to 90.
+// A draft step may take this part of a pass where both have the same cores. At a half, rounds by
+// the model gained a tenth where look-up alone gained a half; between a half and this nothing was
+// measured.
 constexpr double kMaxStepOfPass = 0.25;
 constexpr std::int32_t kTimedRows = 4;
 

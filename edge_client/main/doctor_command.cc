@@ -66,8 +66,8 @@ struct Diagnosis {
   Json json;         // except for version and advice
 };
 
-// Where both are at hand: a doctor's words, prompts, and what stops it.
-struct Surgery {
+// What both doctors are given.
+struct DoctorContext {
   Console& console;
   QuietListener& listener;
   std::vector<std::string> prompts;
@@ -78,13 +78,13 @@ struct Surgery {
   }
 };
 
-Result<Diagnosis> diagnose_link(const GenerationConfig& config, const Surgery& surgery) {
+Result<Diagnosis> diagnose_link(const GenerationConfig& config, const DoctorContext& context) {
   ServerNotes notes;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<EncodedPrompt> prompts,
-                            prompts_for(*setup, surgery.prompts));
-  TrialAnswers trials(std::move(prompts), surgery.on_line(), surgery.stop);
-  LinkDoctor doctor(config, *setup, notes, surgery.listener, trials);
+                            prompts_for(*setup, context.prompts));
+  TrialAnswers trials(std::move(prompts), context.on_line(), context.stop);
+  LinkDoctor doctor(config, *setup, notes, context.listener, trials);
   OUTRIDER_ASSIGN_OR_RETURN(const Advice advice, doctor.examine());
   OUTRIDER_ASSIGN_OR_RETURN(const Surroundings found, doctor.surroundings());
   return Diagnosis{.advice = advice,
@@ -99,8 +99,8 @@ Result<Diagnosis> diagnose_link(const GenerationConfig& config, const Surgery& s
                             {"found", to_json(found)}}};
 }
 
-Result<Diagnosis> diagnose_device(const GenerationConfig& config, const Surgery& surgery) {
-  DeviceDoctor doctor(config, surgery.prompts, surgery.listener, surgery.on_line(), surgery.stop);
+Result<Diagnosis> diagnose_device(const GenerationConfig& config, const DoctorContext& context) {
+  DeviceDoctor doctor(config, context.prompts, context.listener, context.on_line(), context.stop);
   OUTRIDER_ASSIGN_OR_RETURN(const Advice advice, doctor.examine());
   Json drafters = Json::array();
   for (const TriedDrafter& figures : doctor.figures()) drafters.push_back(to_json(figures));
@@ -119,20 +119,22 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
         "doctor examines one target: the server's or this device's. Remedy: leave --server or "
         "--target out");
   }
-  if (draft_source_of(config) == DraftSource::kNone) {
-    return invalid_argument("doctor judges what drafts: --draft-source none. Remedy: leave it out");
+  if (!wants_draft(config)) {
+    return invalid_argument(
+        "doctor tries what drafts on this device, which --draft-source none, --strategy ar and "
+        "--draft-at server rule out. Remedy: leave them out");
   }
   std::stop_source stop;
   Console console({.color_accept = false, .show_provisional = false, .on_broken_pipe = [&] {
                      stop.request_stop();
                    }});
   QuietListener listener(console);
-  Surgery surgery{console, listener, doctor_options.prompts, stop.get_token()};
-  if (surgery.prompts.empty()) surgery.prompts.assign(kPrompts.begin(), kPrompts.end());
+  DoctorContext context{console, listener, doctor_options.prompts, stop.get_token()};
+  if (context.prompts.empty()) context.prompts.assign(kPrompts.begin(), kPrompts.end());
   interrupts.on_interrupt([&] { stop.request_stop(); });
   const Result<Diagnosis> found = mode_of(config) == Mode::kOnline
-                                      ? diagnose_link(config, surgery)
-                                      : diagnose_device(config, surgery);
+                                      ? diagnose_link(config, context)
+                                      : diagnose_device(config, context);
   interrupts.on_interrupt(nullptr);
   OUTRIDER_RETURN_IF_ERROR(console.output());
   if (stop.stop_requested()) return kExitInterrupted;

@@ -70,7 +70,10 @@ class OverALink(unittest.TestCase):
 
     def test_what_it_refuses(self):
         for flags, words in ((('--target', TARGET, '--server', '127.0.0.1:1', '--model', DRAFT), 'one target'),
-                             (('--target', TARGET, '--draft-source', 'none'), 'judges what drafts')):
+                             (('--target', TARGET, '--draft-source', 'none'), 'rule out'),
+                             (('--server', '127.0.0.1:1', '--model', DRAFT, '--strategy', 'ar'), 'rule out'),
+                             (('--server', '127.0.0.1:1', '--draft-at', 'server', '--tokenizer', DRAFT), 'rule out'),
+                             (('--target', TARGET, '-p', 'one', '-p', 'two'), 'needs 6 prompts')):
             done = edge('doctor', *flags)
             self.assertEqual(done.code, 2, done.err)
             self.assertIn(words, done.err)

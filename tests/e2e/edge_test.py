@@ -190,6 +190,17 @@ class Answers(WithServer):
         first_passes = [e for e in events if e['name'].startswith('pass 0, ')]
         self.assertEqual(len(first_passes), 2, 'one for each answer')
 
+    def test_a_draft_as_slow_as_the_target_rests_unless_it_is_asked_for(self):
+        common = ('run', '--target', TARGET, '-p', PROMPT, '-n', '30', '--json', '--temp', '0')
+        plain = edge(*common, '--draft-source', 'none')
+        resting = edge(*common, '--model', TARGET)
+        asked = edge(*common, '--model', TARGET, '--strategy', 'sd')
+        self.assertIn('rests and look-up drafts', resting.err)
+        self.assertIn('draft look-up', resting.json['speculation'])
+        self.assertNotIn('rests', asked.err)
+        for other in (resting, asked):
+            self.assertEqual(other.json['ids'], plain.json['ids'], other.err)
+
     def test_the_doctor_says_whether_to_draft_and_what_it_measured(self):
         done = self.run_edge('--model', DRAFT, '-n', '16', '--json', command='doctor')
         self.assertEqual(done.code, 0, done.err)

@@ -334,12 +334,10 @@ class DraftsOfTheServer(unittest.TestCase):
         self.assertEqual(without['spec_decode_num_draft_tokens'], 0)
 
     def test_beside_a_level_of_the_target(self):
-        level = ('--elastic', TARGET / 'elastic.json', '--level', '60')
+        level = ('--elastic', TARGET / 'elastic.json', '--level', '60', *self.PAYS)
         plain, _, passes = self.answers(*level, '--draft-source', 'none')
-        tries = [self.answers(*level, '--draft-model', DRAFT) for _ in range(3)]  # a draft rests on a busy device
-        for texts, _, _ in tries:
-            self.assertEqual(texts, plain)
-        _, accepted, fewer = max(tries, key=lambda answers: answers[1])
+        texts, accepted, fewer = self.answers(*level, '--draft-model', DRAFT)
+        self.assertEqual(texts, plain)
         self.assertGreater(accepted, 0)
         self.assertLess(fewer, passes)
 

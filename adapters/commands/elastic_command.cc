@@ -23,9 +23,6 @@
 namespace outrider {
 namespace {
 
-constexpr Sharing kMeasured[] = {Sharing::kEven, Sharing::kFeedForwardFirst,
-                                 Sharing::kByImportance};
-
 struct TableFlags {
   std::string model, out, dtype = "auto";
   LabelText text = {.longest = 256};
@@ -155,28 +152,61 @@ void print_level(const std::string& sharing, ElasticLevel& level, const LevelQua
                           .c_str());
 }
 
-// The best way to go on from each level to the next smaller one, by what is measured.
+// Levels, each within the one before.
+struct Chain {
+  std::vector<ElasticLevel> levels = {};
+  std::string ways = {};  // in which they were narrowed
+  double distance = 0;    // the logarithms of its levels' divergences
+};
+
+// In nats: levels that are nearer to the full model differ by no more than the measured text.
+constexpr double kNear = 1e-3;
+// So many chains go on: what is nearest now need not lead to what is nearest later.
+constexpr std::size_t kChains = 4;
+
+// Each chain, gone on with in each way. Of those that come to the same level the nearest one goes
+// on: how far it is from there depends on that level alone.
+std::vector<Chain> next_chains(const WidthsInput& input, const std::vector<Chain>& chains,
+                               int percent) {
+  std::vector<Chain> next;
+  for (const Chain& chain : chains) {
+    const std::vector<LayerWidths> larger =
+        chain.levels.empty() ? full_level(input.config).layers : chain.levels.back().layers;
+    for (const auto& [sharing, name] : enum_names<Sharing>) {
+      ElasticLevel level = level_of(input.config, std::to_string(percent),
+                                    narrow(input, sharing, percent / 100.0, larger));
+      const bool known = std::ranges::any_of(
+          next, [&](const Chain& other) { return other.levels.back().layers == level.layers; });
+      if (known) continue;
+      next.push_back(chain);
+      next.back().levels.push_back(std::move(level));
+      next.back().ways += (chain.ways.empty() ? "" : ", ") + std::string(name);
+    }
+  }
+  return next;
+}
+
+// The chain whose levels are nearest to the full model, as measured.
 Result<std::vector<ElasticLevel>> choose_levels(const WidthsInput& input,
                                                 const std::vector<int>& percents,
                                                 Measuring& measuring,
                                                 const std::vector<Document>& documents) {
-  std::vector<ElasticLevel> levels;
-  std::vector<LayerWidths> widths = full_level(input.config).layers;
+  std::vector<Chain> chains(1);
   for (const int percent : percents) {
-    const std::string name = std::to_string(percent);
-    std::vector<ElasticLevel> ways;
-    for (const Sharing sharing : kMeasured) {
-      ways.push_back(level_of(input.config, name, narrow(input, sharing, percent / 100.0, widths)));
+    chains = next_chains(input, chains, percent);
+    std::vector<ElasticLevel> levels;
+    for (const Chain& chain : chains) levels.push_back(chain.levels.back());
+    OUTRIDER_ASSIGN_OR_RETURN(
+        const std::vector<LevelQuality> qualities,
+        measuring.measure("level " + std::to_string(percent), levels, documents));
+    for (std::size_t i = 0; i < chains.size(); ++i) {
+      print_level(chains[i].ways, chains[i].levels.back(), qualities[i]);
+      chains[i].distance += std::log(std::max(qualities[i].divergence, kNear));
     }
-    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LevelQuality> qualities,
-                              measuring.measure("level " + name, ways, documents));
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-      print_level(name_of(kMeasured[i]), ways[i], qualities[i]);
-    }
-    levels.push_back(*std::ranges::min_element(ways, {}, &ElasticLevel::divergence));
-    widths = levels.back().layers;
+    std::ranges::stable_sort(chains, {}, &Chain::distance);
+    chains.resize(std::min(chains.size(), kChains));
   }
-  return levels;
+  return chains.front().levels;
 }
 
 // By how much the loss rises without each layer.

@@ -31,6 +31,12 @@ struct Sizes {
   bool cuts_groups;  // else a level has all groups
 };
 
+double weights_of(const Sizes& sizes, const std::vector<LayerWidths>& widths) {
+  double weights = 0;
+  for (const LayerWidths& layer : widths) weights += static_cast<double>(sizes.of(layer));
+  return weights;
+}
+
 bool is_anchor(const WidthsInput& input, std::size_t layer) {
   return std::ranges::binary_search(input.anchors, static_cast<std::int32_t>(layer));
 }
@@ -64,6 +70,26 @@ LayerWidths feed_forward_first(const Sizes& sizes, double budget, const LayerWid
   return widths;
 }
 
+using NarrowLayer = LayerWidths (*)(const Sizes&, double budget, const LayerWidths& before);
+
+// Layers of at most the same weights: as many as fit, found by bisection, as some have less.
+void alike(const WidthsInput& input, const Sizes& sizes, double budget, NarrowLayer narrow_layer,
+           std::vector<LayerWidths>& widths) {
+  const std::vector<LayerWidths> before = widths;
+  const auto fit = [&](double each) {
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const bool stays = is_anchor(input, i) || before[i] == LayerWidths{0, 0} ||
+                         each >= static_cast<double>(sizes.of(before[i]));
+      widths[i] = stays ? before[i] : narrow_layer(sizes, each, before[i]);
+    }
+    return weights_of(sizes, widths) <= budget;
+  };
+  double fits = 0, most = static_cast<double>(sizes.layer());
+  if (fit(most)) return;
+  while (most - fits > 1) (fit((fits + most) / 2) ? fits : most) = (fits + most) / 2;
+  fit(fits);
+}
+
 // What may go at once: 32 neurons or a group, with what it is worth per weight.
 struct Piece {
   double worth;
@@ -94,8 +120,7 @@ std::vector<Piece> pieces_of(const WidthsInput& input, const Sizes& sizes,
 
 void by_importance(const WidthsInput& input, const Sizes& sizes, double budget,
                    std::vector<LayerWidths>& widths) {
-  double weights = 0;
-  for (const LayerWidths& layer : widths) weights += static_cast<double>(sizes.of(layer));
+  double weights = weights_of(sizes, widths);
   for (const Piece& piece : pieces_of(input, sizes, widths)) {
     if (weights <= budget) return;
     LayerWidths& layer = widths[piece.layer];
@@ -105,13 +130,20 @@ void by_importance(const WidthsInput& input, const Sizes& sizes, double budget,
   }
 }
 
-void whole_layers(const WidthsInput& input, double share, std::vector<LayerWidths>& widths) {
-  const auto layers = std::ssize(input.layer_loss);
-  std::vector<std::size_t> least(index(layers));
+void whole_layers(const WidthsInput& input, const Sizes& sizes, double budget,
+                  std::vector<LayerWidths>& widths) {
+  double excess = weights_of(sizes, widths) - budget;
+  std::vector<std::size_t> least(widths.size());
   std::iota(least.begin(), least.end(), std::size_t{0});
   std::ranges::stable_sort(least, {}, [&](std::size_t i) { return input.layer_loss[i]; });
-  const auto kept = std::max<std::int64_t>(1, std::lround(share * static_cast<double>(layers)));
-  for (std::int64_t i = 0; i < layers - kept; ++i) widths[least[index(i)]] = {0, 0};
+  for (const std::size_t i : least) {
+    if (excess <= 0) return;
+    if (is_anchor(input, i)) continue;
+    const auto weights = static_cast<double>(sizes.of(widths[i]));
+    const bool goes = excess >= weights;
+    widths[i] = goes ? LayerWidths{0, 0} : even_layer(sizes, weights - excess, widths[i]);
+    excess -= weights - static_cast<double>(sizes.of(widths[i]));
+  }
 }
 
 std::vector<std::int32_t> falling(const std::vector<double>& importance, std::int64_t run) {
@@ -159,26 +191,21 @@ std::vector<std::int32_t> choose_anchors(const std::vector<double>& layer_loss) 
 std::vector<LayerWidths> narrow(const WidthsInput& input, Sharing sharing, double share,
                                 std::vector<LayerWidths> widths) {
   const Sizes sizes(input.config);
-  const auto layers = static_cast<double>(widths.size());
-  const auto anchors = static_cast<double>(input.anchors.size());
-  const auto layer_weights = static_cast<double>(sizes.layer());
-  const double budget = share * layers * layer_weights;
+  const double budget =
+      share * static_cast<double>(widths.size()) * static_cast<double>(sizes.layer());
   switch (sharing) {
     case Sharing::kWholeLayers:
-      whole_layers(input, share, widths);
-      return widths;
+      whole_layers(input, sizes, budget, widths);
+      break;
     case Sharing::kByImportance:
       by_importance(input, sizes, budget, widths);
-      return widths;
-    case Sharing::kEven:
-    case Sharing::kFeedForwardFirst:
       break;
-  }
-  const double each = (budget - anchors * layer_weights) / std::max(1.0, layers - anchors);
-  for (std::size_t i = 0; i < widths.size(); ++i) {
-    if (is_anchor(input, i) || each >= layer_weights) continue;
-    widths[i] = sharing == Sharing::kEven ? even_layer(sizes, each, widths[i])
-                                          : feed_forward_first(sizes, each, widths[i]);
+    case Sharing::kEven:
+      alike(input, sizes, budget, even_layer, widths);
+      break;
+    case Sharing::kFeedForwardFirst:
+      alike(input, sizes, budget, feed_forward_first, widths);
+      break;
   }
   return widths;
 }

@@ -24,7 +24,7 @@ enum class Sharing : std::uint8_t {
   kEven,              // each layer keeps the same share of its neurons and of its groups
   kFeedForwardFirst,  // neurons go before groups
   kByImportance,      // what matters least per weight goes first, in whatever layer
-  kWholeLayers,       // whole layers go, the least important first: a comparison
+  kWholeLayers,       // whole layers go, the least important first, the last one in part
 };
 
 template <>

@@ -60,8 +60,7 @@ TEST(LevelWidths, LevelsAreNestedWholeGroupsOfAboutTheirShare) {
   const ModelConfig config = five_layers();
   const WidthsInput input = input_of(config);
   const std::vector<double> shares = {0.9, 0.8, 0.7, 0.6, 0.5, 0.4};
-  for (const Sharing sharing :
-       {Sharing::kEven, Sharing::kFeedForwardFirst, Sharing::kByImportance}) {
+  for (const auto& [sharing, name] : enum_names<Sharing>) {
     ElasticTable table{
         .model = "m",
         .anchors = input.anchors,
@@ -69,13 +68,13 @@ TEST(LevelWidths, LevelsAreNestedWholeGroupsOfAboutTheirShare) {
         .levels = {{.name = "100", .layers = std::vector<LayerWidths>(5, full_widths(config))}}};
     for (const double share : shares) {
       const auto widths = narrow(input, sharing, share, table.levels.back().layers);
-      EXPECT_NEAR(share_of_level(config, widths), share, 0.07) << name_of(sharing);
+      EXPECT_NEAR(share_of_level(config, widths), share, 0.07) << name;
       table.levels.push_back({.name = std::to_string(table.levels.size()), .layers = widths});
     }
     for (ElasticLevel& level : table.levels) level.bytes = level_bytes(config, level.layers);
     const Status read =
         parse_elastic_table(elastic_table_text(table), config, "m", "table").status();
-    EXPECT_TRUE(read.ok()) << name_of(sharing) << ": " << read.message();
+    EXPECT_TRUE(read.ok()) << name << ": " << read.message();
   }
 }
 
@@ -100,16 +99,14 @@ TEST(LevelWidths, ByImportanceTheLeastImportantLayerLosesMost) {
 TEST(LevelWidths, EveryWayGoesOnWithinALevelOfAnother) {
   const ModelConfig config = five_layers();
   const auto input = input_of(config);
-  const std::initializer_list<Sharing> ways = {Sharing::kEven, Sharing::kFeedForwardFirst,
-                                               Sharing::kByImportance};
-  for (const Sharing first : ways) {
+  for (const auto& [first, first_name] : enum_names<Sharing>) {
     const auto larger = narrow(input, first, 0.7, std::vector<LayerWidths>(5, full_widths(config)));
-    for (const Sharing then : ways) {
+    for (const auto& [then, then_name] : enum_names<Sharing>) {
       const auto smaller = narrow(input, then, 0.5, larger);
-      EXPECT_NEAR(share_of_level(config, smaller), 0.5, 0.08) << name_of(then);
+      EXPECT_NEAR(share_of_level(config, smaller), 0.5, 0.08) << first_name << ", " << then_name;
       for (std::size_t i = 0; i < larger.size(); ++i) {
-        EXPECT_LE(smaller[i].neurons, larger[i].neurons) << name_of(then);
-        EXPECT_LE(smaller[i].kv_groups, larger[i].kv_groups) << name_of(then);
+        EXPECT_LE(smaller[i].neurons, larger[i].neurons) << first_name << ", " << then_name;
+        EXPECT_LE(smaller[i].kv_groups, larger[i].kv_groups) << first_name << ", " << then_name;
       }
     }
   }
@@ -122,6 +119,19 @@ TEST(LevelWidths, WholeLayersGoTheLeastImportantFirst) {
   EXPECT_EQ(widths[1], (LayerWidths{0, 0}));
   EXPECT_EQ(widths[3], (LayerWidths{0, 0}));
   EXPECT_EQ(widths[0], full_widths(config));
+  EXPECT_EQ(widths[4], full_widths(config));
+}
+
+TEST(LevelWidths, OfTheLastLayerAPartGoesAndALayerThatIsGoneStaysSo) {
+  const ModelConfig config = five_layers();
+  const std::vector<LayerWidths> full(5, full_widths(config));
+  const auto larger = narrow(input_of(config), Sharing::kWholeLayers, 0.7, full);
+  EXPECT_EQ(larger[1], (LayerWidths{0, 0}));
+  EXPECT_GT(larger[3].neurons, 0);
+  EXPECT_LT(larger[3].neurons, 256);
+  const auto smaller = narrow(input_of(config), Sharing::kEven, 0.6, larger);
+  EXPECT_EQ(smaller[1], (LayerWidths{0, 0}));
+  EXPECT_NEAR(share_of_level(config, smaller), 0.6, 0.05);
 }
 
 }  // namespace

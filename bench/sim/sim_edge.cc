@@ -104,7 +104,14 @@ SimEdge::SimEdge(Simulation& simulation, VerifierRoutes routes, Model& draft, An
                              : std::nullopt),
       failover_(memory_ ? std::make_unique<FailoverSession>(*setup.failover, session_, *memory_)
                         : nullptr),
-      brain_(failover_ != nullptr ? static_cast<AnswerSession&>(*failover_) : session_) {}
+      deadline_(setup.due ? std::make_unique<DeadlineDecorator>(inner(), session_, drafter_, text,
+                                                                simulation.now() + *setup.due)
+                          : nullptr),
+      brain_(deadline_ != nullptr ? *deadline_ : inner()) {}
+
+AnswerSession& SimEdge::inner() {
+  return failover_ != nullptr ? static_cast<AnswerSession&>(*failover_) : session_;
+}
 
 void SimEdge::begin() {
   perform(brain_.start(simulation_.now()));

@@ -21,6 +21,7 @@
 #include "edge_client/failover/failover_session.h"
 #include "edge_client/session/decoding_session.h"
 #include "edge_client/session/events.h"
+#include "edge_client/session/provisional_text.h"
 
 namespace outrider {
 
@@ -93,6 +94,8 @@ struct SimEdgeSetup {
   SimDraft::Share draft_share = {};
   // Failover between the verifiers' two routes; nothing: there is one route.
   std::optional<FailoverSetup> failover = {};
+  // What there is so long after the beginning is given, unverified; nothing: it is not.
+  std::optional<Duration> due = {};
 };
 
 class SimEdge final {
@@ -109,12 +112,15 @@ class SimEdge final {
   const DecodingSession& session() const { return session_; }
   // Null if it has one route.
   const FailoverSession* failover() const { return failover_.get(); }
+  // Null if nothing is due.
+  const DeadlineDecorator* deadline() const { return deadline_.get(); }
   const Drafter& drafter() const { return drafter_; }
   SimDraft& draft() { return draft_; }
   // Of the last stream started; 0: none yet.
   std::uint32_t epoch() const { return epoch_; }
 
  private:
+  AnswerSession& inner();  // below what is due
   void perform(SessionActions actions);
   void on(const Connect& connect);
   void on(Send& send) { routes_.at(route_).send(std::move(send.message)); }
@@ -137,6 +143,7 @@ class SimEdge final {
   DecodingSession session_;
   std::optional<FailoverMemory> memory_;
   std::unique_ptr<FailoverSession> failover_;
+  std::unique_ptr<DeadlineDecorator> deadline_;
   AnswerSession& brain_;
   Route route_ = Route::kOnline;
   std::uint32_t epoch_ = 0;

@@ -87,7 +87,8 @@ SimDraft::StepTime by_rows(const PaceCurve& curve) {
 
 }  // namespace
 
-Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup) {
+Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup,
+                                             AnswerText* text) {
   Simulation simulation(0);
   SimServer::PassTime pass = [&devices](const PassRowCounts& rows) {
     return from_ms(devices.pass.ms(static_cast<std::int64_t>(rows.rows)));
@@ -105,9 +106,10 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
                    devices.exit_cost, by_rows(devices.server_step));
   SimLink link(simulation, server, devices.link);
   setup.step_takes = by_rows(devices.step);
-  NoText text;
+  NoText unread;
   SimEdgeObserver observer;
-  SimEdge edge(simulation, link, devices.draft, text, std::move(setup), observer);
+  SimEdge edge(simulation, link, devices.draft, text != nullptr ? *text : unread, std::move(setup),
+               observer);
   edge.begin();
   const TimePoint deadline = simulation.now() + kDeadlock;
   while (!edge.done()) {
@@ -125,7 +127,8 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
       .bytes_up = link.counts().bytes_up,
       .bytes_down = link.counts().bytes_down,
       .pruned = server.scheduler().stats().pruned,
-      .draft_experience = beside != nullptr ? beside->experience() : DraftExperience()};
+      .draft_experience = beside != nullptr ? beside->experience() : DraftExperience(),
+      .given = edge.deadline() != nullptr ? edge.deadline()->given() : std::nullopt};
 }
 
 }  // namespace outrider

@@ -90,11 +90,14 @@ struct VirtualAnswer {
   std::uint64_t bytes_up = 0;                    // of messages, about (message_size())
   std::uint64_t bytes_down = 0;
   PruneCounts pruned = {};
-  DraftExperience draft_experience = {};  // of a draft beside the target, afterwards
+  DraftExperience draft_experience = {};               // of a draft beside the target, afterwards
+  std::optional<DeadlineDecorator::Given> given = {};  // nothing was due, or all was there by then
 };
 
-// step_takes of `setup` is replaced by the devices'. Errors: those with which the answer ended;
-// UNAVAILABLE if no event is left, as on a link on which nothing arrives.
-Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup);
+// step_takes of `setup` is replaced by the devices'. text: null: nobody reads it. Errors: those
+// with which the answer ended; UNAVAILABLE if no event is left, as on a link on which nothing
+// arrives.
+Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup,
+                                             AnswerText* text = nullptr);
 
 }  // namespace outrider

@@ -1,9 +1,11 @@
 // elastic: what the levels of a target cost and bring (docs/elastic.md), each part with its bar.
 //
-//   switch   the first answer of a level beside its later ones
-//   law      predicted times of answers beside those that they took
-//   memory   of one process that answers by each level, beside the full model alone
-//   flash    a level that drafts for a streamed pack beside plain streaming
+//   switch     the first answer of a level beside its later ones
+//   law        predicted times of answers beside those that they took
+//   memory     of one process that answers by each level, beside the full model alone
+//   flash      a level that drafts for a streamed pack beside plain streaming
+//   actions    how often each level ends its answer with the right action
+//   deadline   what is there by a deadline of a streamed target, in virtual time
 //
 // `answers` is a process of `memory`: it answers once by each of --levels and says what memory it
 // has then. SPDX-License-Identifier: Apache-2.0
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
+#include "bench/elastic/actions.h"
 #include "bench/elastic/level_answers.h"
 #include "bench/harness/prompt_file.h"
 #include "bench/lab/flash_bandwidth.h"
@@ -47,6 +50,9 @@ struct ElasticOptions {
   std::int64_t prompt_tokens = 64, tokens = 32;
   std::string plain;  // a pack without levels
   std::string prompt_file = "bench/prompts/robot.jsonl";
+  std::string pass_ms = "1:20,33:60", step_ms = "1:12,33:40";  // on the emulated device
+  int time_ms = 800;
+  std::string pattern = ActionPrompts().pattern;
 };
 
 Result<std::unique_ptr<LevelAnswers>> load_levels(const ElasticOptions& options) {
@@ -410,6 +416,39 @@ Result<CheckOutcome> run_flash(const ElasticOptions& options) {
   return outcome;
 }
 
+ActionPrompts prompts_of(const ElasticOptions& options) {
+  return {.file = options.prompt_file,
+          .count = static_cast<std::size_t>(options.prompts),
+          .pattern = options.pattern};
+}
+
+// The first level is the one that others are compared with.
+Result<CheckOutcome> run_actions(const ElasticOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<LevelAnswers> edge, load_levels(options));
+  return check_actions(*edge, level_names(*edge, options), prompts_of(options),
+                       static_cast<Position>(options.tokens));
+}
+
+Result<CheckOutcome> run_deadline(const ElasticOptions& options) {
+  if (options.edge.bandwidth <= 0 || options.edge.elastic.empty()) {
+    return invalid_argument(
+        "deadline streams a target from an emulated flash. Remedy: --flash-bandwidth and "
+        "--elastic");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(PaceCurve pass, PaceCurve::parse(options.pass_ms));
+  OUTRIDER_ASSIGN_OR_RETURN(PaceCurve step, PaceCurve::parse(options.step_ms));
+  return check_deadline({.target = options.edge.target,
+                         .elastic = options.edge.elastic,
+                         .dtype = options.edge.dtype,
+                         .level = options.levels.empty() ? "60" : options.levels.front(),
+                         .bandwidth = options.edge.bandwidth,
+                         .pass = std::move(pass),
+                         .step = std::move(step),
+                         .due = from_ms(options.time_ms),
+                         .prompts = prompts_of(options),
+                         .threads = options.edge.threads});
+}
+
 Result<CheckOutcome> run_elastic(ElasticOptions options) {
   if (!options.bandwidth.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(options.edge.bandwidth, parse_bandwidth(options.bandwidth));
@@ -418,6 +457,8 @@ Result<CheckOutcome> run_elastic(ElasticOptions options) {
   if (options.part == "law") return run_law(options);
   if (options.part == "memory") return run_memory(options);
   if (options.part == "flash") return run_flash(options);
+  if (options.part == "actions") return run_actions(options);
+  if (options.part == "deadline") return run_deadline(options);
   return run_answers(options);
 }
 
@@ -441,17 +482,26 @@ void add_elastic_check(CheckList& checks) {
   auto options = std::make_shared<ElasticOptions>();
   CLI::App* command = checks.add("elastic", "The levels of a target: what they cost and bring",
                                  [options] { return run_elastic(*options); });
-  command->add_option("part", options->part, "switch, law, memory or flash")
-      ->check(CLI::IsMember({"switch", "law", "memory", "flash", "answers"}))
+  command->add_option("part", options->part, "switch, law, memory, flash, actions or deadline")
+      ->check(CLI::IsMember({"switch", "law", "memory", "flash", "actions", "deadline", "answers"}))
       ->required();
   add_target_flags(*command, options->edge);
   command->add_option("--flash-bandwidth", options->bandwidth, "Emulate a slower flash: 400MB/s");
-  command->add_option("--levels", options->levels, "These alone; flash: those that draft")
+  command->add_option("--levels", options->levels, "These alone; flash, deadline: those that draft")
       ->delimiter(',');
   command->add_option("--plain", options->plain, "memory, flash: the pack without levels");
-  command->add_option("--prompts", options->prompt_file, "flash: JSONL of prompts");
-  command->add_option("--count", options->prompts, "flash: so many of them")
+  command->add_option("--prompts", options->prompt_file,
+                      "flash, actions, deadline: JSONL of prompts");
+  command->add_option("--count", options->prompts, "flash, actions, deadline: so many of them")
       ->check(CLI::Range(1, 10000));
+  command->add_option("--pass-ms", options->pass_ms,
+                      "deadline: computing of a pass, by rows: ROWS:MS,ROWS:MS");
+  command->add_option("--step-ms", options->step_ms, "deadline: the same of a draft step");
+  command->add_option("--time-ms", options->time_ms, "deadline: after the request")
+      ->check(CLI::Range(1, 3600000));
+  command->add_option(
+      "--pattern", options->pattern,
+      "actions, deadline: a regular expression, how a text ends that can be acted on");
   command->add_option("--switches", options->switches, "switch: so many")
       ->check(CLI::Range(2, 1000000));
   command->add_option("--draws", options->draws, "law: answers that are drawn")

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/elastic/actions.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <regex>
+#include <utility>
+#include <vector>
+
+#include "bench/edges/bench_edge.h"
+#include "bench/harness/prompt_file.h"
+#include "bench/sim/memoized_model.h"
+#include "bench/sim/virtual_run.h"
+#include "common/conversation/streamed_text.h"
+#include "common/model/cpu/cpu_model.h"
+#include "common/model/loader/loader.h"
+#include "edge_client/generation/local_draft.h"
+#include "edge_client/speculation/strategies.h"
+
+namespace outrider {
+namespace {
+
+// What the text ends with, to act on.
+std::optional<std::string> action_of(const std::string& text, const std::regex& pattern) {
+  std::smatch found;
+  if (!std::regex_search(text, found, pattern)) return std::nullopt;
+  return found.str();
+}
+
+Result<std::regex> pattern_of(const ActionPrompts& prompts) {
+  try {
+    return std::regex(prompts.pattern);
+  } catch (const std::regex_error& error) {
+    return invalid_argument("--pattern " + prompts.pattern + ": " + error.what());
+  }
+}
+
+constexpr double kParses = 0.95;
+// A deadline that most answers keep anyway says nothing.
+constexpr double kLongerThanDue = 2.5;
+
+class DeadlineAnswers final {
+ public:
+  static Result<std::unique_ptr<DeadlineAnswers>> load(const DeadlineCheck& check) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> target,
+                              load_model({.directory = check.target,
+                                          .dtype = check.dtype,
+                                          .threads = check.threads,
+                                          .elastic = check.elastic}));
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> level, make_level(*target, check.level));
+    OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(check.target));
+    OUTRIDER_ASSIGN_OR_RETURN(FlashPace pace, pace_of(check, *target));
+    return std::unique_ptr<DeadlineAnswers>(new DeadlineAnswers(
+        check, std::move(pace), std::move(target), std::move(level), std::move(tokenizer)));
+  }
+
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+  double read_ms() const { return pace_.read_ms; }
+
+  void next_prompt() {
+    target_.forget();
+    level_.forget();
+  }
+
+  // At temperature 0. drafts: else it is plain decoding, and nothing is due.
+  Result<VirtualAnswer> answer(const BenchPrompt& prompt, bool drafts, StreamedText& text) {
+    FlashDevice device(pace_);
+    SchedulerOptions scheduling;
+    scheduling.tokenizer_hash = tokenizer_.content_hash();
+    SimEdgeSetup setup;
+    setup.prompt = prompt.ids;
+    SpeculatorOptions& speculation = setup.decoding.speculation;
+    if (drafts) {  // as an edge drafts for a streamed pack
+      speculation.first = {.tree = {.kind = TreeKind::kOutrider}};
+      speculation.memory = learnt_;
+      setup.due = check_.due;
+    }
+    speculation.token_bound = tokenizer_.vocab_size();
+    speculation.end_position = static_cast<Position>(prompt.ids.size()) + check_.max_tokens;
+    setup.decoding.tokenizer_hash = tokenizer_.content_hash();
+    setup.decoding.choice.sampling.temperature = 0;
+    setup.drafter = drafter_options(
+        level_.info(), {.max_positions = target_.info().max_positions, .workers = kDraftWorkers});
+    return answer_in_virtual_time({.target = target_,
+                                   .scheduling = scheduling,
+                                   .pass = {},
+                                   .draft = level_,
+                                   .step = check_.step,
+                                   .link = {.same_process = true},
+                                   .flash = &device},
+                                  std::move(setup), &text);
+  }
+
+ private:
+  DeadlineAnswers(const DeadlineCheck& check, FlashPace pace, std::unique_ptr<Model> target,
+                  std::unique_ptr<Model> level, Tokenizer tokenizer)
+      : check_(check),
+        pace_(std::move(pace)),
+        target_(std::move(target)),
+        level_(std::move(level)),
+        tokenizer_(std::move(tokenizer)),
+        learnt_(std::make_shared<AnswerMemory>()) {}
+
+  static Result<FlashPace> pace_of(const DeadlineCheck& check, const Model& target) {
+    const ElasticTable& table = *elastic_table_of(target);
+    OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* level, find_level(table, check.level));
+    const std::string& dtype = target.info().dtype;
+    const auto lacks =
+        static_cast<double>(table.levels.front().bytes.at(dtype) - level->bytes.at(dtype));
+    return FlashPace{.layers = target.info().num_layers,
+                     .read_ms = 1e3 * lacks / check.bandwidth,
+                     .compute = check.pass};
+  }
+
+  const DeadlineCheck check_;
+  const FlashPace pace_;
+  MemoizedModel target_, level_;  // the level's weights are the target's
+  const Tokenizer tokenizer_;
+  const std::shared_ptr<AnswerMemory> learnt_;  // of the device, in earlier answers
+};
+
+struct Tally {
+  std::vector<double> parses, is_final, took_ms, plain_ms;
+  int other_texts = 0;
+};
+
+double took_ms(const VirtualAnswer& answer) {
+  return answer.stats.ttft_ms.value_or(0) + answer.stats.decode_ms.value_or(0);
+}
+
+Status ask(DeadlineAnswers& answers, const BenchPrompt& prompt, const std::regex& pattern,
+           Tally& tally) {
+  answers.next_prompt();
+  StreamedText plain_text(answers.tokenizer(), {}), text(answers.tokenizer(), {});
+  OUTRIDER_ASSIGN_OR_RETURN(const VirtualAnswer plain, answers.answer(prompt, false, plain_text));
+  OUTRIDER_ASSIGN_OR_RETURN(const VirtualAnswer drafted, answers.answer(prompt, true, text));
+  const std::optional<std::string> final = action_of(text.text(), pattern);
+  const std::optional<std::string> given =
+      drafted.given ? action_of(drafted.given->text, pattern) : final;
+  tally.parses.push_back(given ? 1 : 0);
+  tally.is_final.push_back(given && given == final ? 1 : 0);
+  tally.took_ms.push_back(took_ms(drafted));
+  tally.plain_ms.push_back(took_ms(plain));
+  tally.other_texts += drafted.ids == plain.ids ? 0 : 1;
+  return {};
+}
+
+}  // namespace
+
+Result<CheckOutcome> check_actions(LevelAnswers& edge, const std::vector<std::string>& levels,
+                                   const ActionPrompts& prompts, Position max_tokens) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::regex pattern, pattern_of(prompts));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PromptLine> lines,
+                            read_prompt_file(prompts.file, prompts.count));
+  std::vector<std::string> full;
+  CheckOutcome outcome;
+  outcome.passed = true;
+  outcome.figures["answers"] = lines.size();
+  for (const std::string& level : levels) {
+    int right = 0, as_full = 0, same_text = 0;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const std::optional<std::string> wanted = action_of(lines[i].answer, pattern);
+      if (!wanted) return invalid_argument(lines[i].name + ": its \"answer\" has no action");
+      OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, edge.prompt_of(lines[i].prompt));
+      OUTRIDER_ASSIGN_OR_RETURN(const TimedAnswer answer, edge.answer(prompt, level, max_tokens));
+      const std::string& text = answer.record.text;
+      if (full.size() == i) full.push_back(text);
+      const std::optional<std::string> action = action_of(text, pattern);
+      right += action == wanted ? 1 : 0;
+      as_full += action == action_of(full[i], pattern) ? 1 : 0;
+      same_text += text == full[i] ? 1 : 0;
+      std::fprintf(stderr, "\rlevel %s: %zu of %zu ", level.c_str(), i + 1, lines.size());
+    }
+    outcome.figures["levels"][level] = {
+        {"right", right}, {"action_of_full", as_full}, {"text_of_full", same_text}};
+  }
+  std::fprintf(stderr, "\n");
+  return outcome;
+}
+
+Result<CheckOutcome> check_deadline(const DeadlineCheck& check) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::regex pattern, pattern_of(check.prompts));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<DeadlineAnswers> answers,
+                            DeadlineAnswers::load(check));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::vector<BenchPrompt> prompts,
+      read_prompts(check.prompts.file, answers->tokenizer(), check.prompts.count));
+  Tally tally;
+  for (const BenchPrompt& prompt : prompts) {
+    OUTRIDER_RETURN_IF_ERROR(ask(*answers, prompt, pattern, tally).with_context(prompt.name));
+    std::fprintf(stderr, "\r%zu of %zu prompts ", tally.parses.size(), prompts.size());
+  }
+  std::fprintf(stderr, "\n");
+  const Estimate took = *median(tally.took_ms);
+  CheckOutcome outcome;
+  outcome.passed = tally.other_texts == 0;
+  outcome.figures = {{"emulated", "flash and computing, in virtual time"},
+                     {"answers", prompts.size()},
+                     {"other_texts", tally.other_texts},
+                     {"read_ms", answers->read_ms()},
+                     {"answer_ms", to_json(took)},
+                     {"plain_ms", to_json(*median(tally.plain_ms))},
+                     {"given_is_final", to_json(spread_of(tally.is_final)->mean)}};
+  if (took.value < kLongerThanDue * to_ms(check.due)) {
+    outcome.mark_inconclusive("a median answer takes less than 2.5 times the deadline");
+  }
+  const Bar bars[] = {
+      {"texts given by the deadline that can be acted on", spread_of(tally.parses)->mean, kParses}};
+  outcome.hold(bars);
+  return outcome;
+}
+
+}  // namespace outrider

@@ -1,0 +1,51 @@
+// What levels say where an answer is good for something only if it ends with the right action, as
+// the robot's (docs/elastic.md).
+//
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/check.h"
+#include "bench/elastic/level_answers.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/model/emulated/pace.h"
+
+namespace outrider {
+
+struct ActionPrompts {
+  std::string file;       // JSONL of "prompt" and "answer"
+  std::size_t count = 0;  // 0: all
+  // A regular expression: the end of a text that can be acted on.
+  std::string pattern =
+      "\\nAction: (stop|(turn left|turn right|move forward) \\((small|medium|large)\\))$";
+};
+
+// Counts the levels' right actions, those that are the full model's, and the texts that are. Holds
+// nothing. Errors: INVALID_ARGUMENT for a pattern that is none, and for prompts without answers.
+Result<CheckOutcome> check_actions(LevelAnswers& edge, const std::vector<std::string>& levels,
+                                   const ActionPrompts& prompts, Position max_tokens);
+
+// A target that is streamed from an emulated flash, while one of its levels stays in memory and
+// drafts: the edge's own code, in virtual time.
+struct DeadlineCheck {
+  std::string target, elastic;  // elastic: the target's level table
+  std::string dtype = "auto";
+  std::string level = "60";  // it drafts
+  double bandwidth = 0;      // bytes per second, of reading what the level lacks
+  PaceCurve pass, step;      // computing of the target and of the level, by rows
+  Duration due{};            // after the request
+  Position max_tokens = 80;
+  ActionPrompts prompts;
+  int threads = 2;
+};
+
+// Holds that almost all texts given by the deadline can be acted on, that all answers are plain
+// decoding's, and that a median answer takes much longer than the deadline. Errors: those of
+// loading; INVALID_ARGUMENT for a pattern that is none.
+Result<CheckOutcome> check_deadline(const DeadlineCheck& check);
+
+}  // namespace outrider

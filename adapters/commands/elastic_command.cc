@@ -155,8 +155,9 @@ void print_level(const std::string& sharing, ElasticLevel& level, const LevelQua
 // Levels, each within the one before.
 struct Chain {
   std::vector<ElasticLevel> levels = {};
-  std::string ways = {};  // in which they were narrowed
-  double distance = 0;    // the logarithms of its levels' divergences
+  std::vector<LayerWidths> widths;  // of the last one
+  std::string ways = {};            // in which they were narrowed
+  double distance = 0;              // the logarithms of their divergences
 };
 
 // In nats: levels that are nearer to the full model differ by no more than the measured text.
@@ -164,49 +165,62 @@ constexpr double kNear = 1e-3;
 // So many chains go on: what is nearest now need not lead to what is nearest later.
 constexpr std::size_t kChains = 4;
 
-// Each chain, gone on with in each way. Of those that come to the same level the nearest one goes
-// on: how far it is from there depends on that level alone.
+// Each chain, gone on with in each way. Of those that come to the same widths the nearest one goes
+// on: how far it is from there depends on them alone.
 std::vector<Chain> next_chains(const WidthsInput& input, const std::vector<Chain>& chains,
-                               int percent) {
+                               double share) {
   std::vector<Chain> next;
   for (const Chain& chain : chains) {
-    const std::vector<LayerWidths> larger =
-        chain.levels.empty() ? full_level(input.config).layers : chain.levels.back().layers;
     for (const auto& [sharing, name] : enum_names<Sharing>) {
-      ElasticLevel level = level_of(input.config, std::to_string(percent),
-                                    narrow(input, sharing, percent / 100.0, larger));
-      const bool known = std::ranges::any_of(
-          next, [&](const Chain& other) { return other.levels.back().layers == level.layers; });
-      if (known) continue;
-      next.push_back(chain);
-      next.back().levels.push_back(std::move(level));
-      next.back().ways += (chain.ways.empty() ? "" : ", ") + std::string(name);
+      Chain way = chain;
+      way.widths = narrow(input, sharing, share, chain.widths);
+      way.ways += (chain.ways.empty() ? "" : ", ") + std::string(name);
+      if (std::ranges::find(next, way.widths, &Chain::widths) == next.end()) {
+        next.push_back(std::move(way));
+      }
     }
   }
   return next;
 }
 
-// The chain whose levels are nearest to the full model, as measured.
+// Goes on to this share of the weights: the chains that are nearest so far.
+Status narrow_chains(const WidthsInput& input, double share, Measuring& measuring,
+                     const std::vector<Document>& documents, std::vector<Chain>& chains) {
+  chains = next_chains(input, chains, share);
+  const std::string name = std::to_string(std::lround(100 * share));
+  std::vector<ElasticLevel> levels;
+  for (const Chain& chain : chains) levels.push_back(level_of(input.config, name, chain.widths));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LevelQuality> qualities,
+                            measuring.measure("level " + name, levels, documents));
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    print_level(chains[i].ways, levels[i], qualities[i]);
+    chains[i].distance += std::log(std::max(qualities[i].divergence, kNear));
+    chains[i].levels.push_back(std::move(levels[i]));
+  }
+  std::ranges::stable_sort(chains, {}, &Chain::distance);
+  chains.resize(std::min(chains.size(), kChains));
+  return {};
+}
+
+// The levels that are nearest to the full model, as measured. A level half way to the next one lets
+// what goes to it go in two ways.
 Result<std::vector<ElasticLevel>> choose_levels(const WidthsInput& input,
                                                 const std::vector<int>& percents,
                                                 Measuring& measuring,
                                                 const std::vector<Document>& documents) {
-  std::vector<Chain> chains(1);
+  std::vector<Chain> chains = {{.widths = full_level(input.config).layers}};
+  double larger = 1;
   for (const int percent : percents) {
-    chains = next_chains(input, chains, percent);
-    std::vector<ElasticLevel> levels;
-    for (const Chain& chain : chains) levels.push_back(chain.levels.back());
-    OUTRIDER_ASSIGN_OR_RETURN(
-        const std::vector<LevelQuality> qualities,
-        measuring.measure("level " + std::to_string(percent), levels, documents));
-    for (std::size_t i = 0; i < chains.size(); ++i) {
-      print_level(chains[i].ways, chains[i].levels.back(), qualities[i]);
-      chains[i].distance += std::log(std::max(qualities[i].divergence, kNear));
+    const double share = percent / 100.0;
+    for (const double step : {(larger + share) / 2, share}) {
+      OUTRIDER_RETURN_IF_ERROR(narrow_chains(input, step, measuring, documents, chains));
     }
-    std::ranges::stable_sort(chains, {}, &Chain::distance);
-    chains.resize(std::min(chains.size(), kChains));
+    larger = share;
   }
-  return chains.front().levels;
+  std::vector<ElasticLevel>& levels = chains.front().levels;
+  for (std::size_t i = 0; i < percents.size(); ++i) levels[i] = std::move(levels[2 * i + 1]);
+  levels.resize(percents.size());
+  return std::move(levels);
 }
 
 // By how much the loss rises without each layer.

@@ -28,11 +28,11 @@ std::optional<std::string> action_of(const std::string& text, const std::regex& 
   return found.str();
 }
 
-Result<std::regex> pattern_of(const ActionPrompts& prompts) {
+Result<std::regex> pattern_of(const ActionPrompts& asked) {
   try {
-    return std::regex(prompts.pattern);
+    return std::regex(asked.pattern);
   } catch (const std::regex_error& error) {
-    return invalid_argument("--pattern " + prompts.pattern + ": " + error.what());
+    return invalid_argument("--pattern " + asked.pattern + ": " + error.what());
   }
 }
 
@@ -44,15 +44,17 @@ class DeadlineAnswers final {
  public:
   static Result<std::unique_ptr<DeadlineAnswers>> load(const DeadlineCheck& check) {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> target,
-                              load_model({.directory = check.target,
-                                          .dtype = check.dtype,
-                                          .threads = check.threads,
-                                          .elastic = check.elastic}));
+                              load_model({.directory = check.edge.target,
+                                          .dtype = check.edge.dtype,
+                                          .threads = check.edge.threads,
+                                          .elastic = check.edge.elastic}));
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> level, make_level(*target, check.level));
-    OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(check.target));
+    OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(check.edge.target));
     OUTRIDER_ASSIGN_OR_RETURN(FlashPace pace, pace_of(check, *target));
-    return std::unique_ptr<DeadlineAnswers>(new DeadlineAnswers(
-        check, std::move(pace), std::move(target), std::move(level), std::move(tokenizer)));
+    OUTRIDER_ASSIGN_OR_RETURN(PaceCurve step, PaceCurve::parse(check.step_ms));
+    return std::unique_ptr<DeadlineAnswers>(
+        new DeadlineAnswers(check, std::move(pace), std::move(step), std::move(target),
+                            std::move(level), std::move(tokenizer)));
   }
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
@@ -74,7 +76,7 @@ class DeadlineAnswers final {
     if (drafts) {  // as an edge drafts for a streamed pack
       speculation.first = {.tree = {.kind = TreeKind::kOutrider}};
       speculation.memory = learnt_;
-      setup.due = check_.due;
+      setup.due = from_ms(check_.time_ms);
     }
     speculation.token_bound = tokenizer_.vocab_size();
     speculation.end_position = static_cast<Position>(prompt.ids.size()) + check_.max_tokens;
@@ -86,17 +88,18 @@ class DeadlineAnswers final {
                                    .scheduling = scheduling,
                                    .pass = {},
                                    .draft = level_,
-                                   .step = check_.step,
+                                   .step = step_,
                                    .link = {.same_process = true},
                                    .flash = &device},
                                   std::move(setup), &text);
   }
 
  private:
-  DeadlineAnswers(const DeadlineCheck& check, FlashPace pace, std::unique_ptr<Model> target,
-                  std::unique_ptr<Model> level, Tokenizer tokenizer)
+  DeadlineAnswers(const DeadlineCheck& check, FlashPace pace, PaceCurve step,
+                  std::unique_ptr<Model> target, std::unique_ptr<Model> level, Tokenizer tokenizer)
       : check_(check),
         pace_(std::move(pace)),
+        step_(std::move(step)),
         target_(std::move(target)),
         level_(std::move(level)),
         tokenizer_(std::move(tokenizer)),
@@ -105,16 +108,18 @@ class DeadlineAnswers final {
   static Result<FlashPace> pace_of(const DeadlineCheck& check, const Model& target) {
     const ElasticTable& table = *elastic_table_of(target);
     OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* level, find_level(table, check.level));
+    OUTRIDER_ASSIGN_OR_RETURN(PaceCurve compute, PaceCurve::parse(check.pass_ms));
     const std::string& dtype = target.info().dtype;
     const auto lacks =
         static_cast<double>(table.levels.front().bytes.at(dtype) - level->bytes.at(dtype));
     return FlashPace{.layers = target.info().num_layers,
-                     .read_ms = 1e3 * lacks / check.bandwidth,
-                     .compute = check.pass};
+                     .read_ms = 1e3 * lacks / check.edge.bandwidth,
+                     .compute = std::move(compute)};
   }
 
   const DeadlineCheck check_;
   const FlashPace pace_;
+  const PaceCurve step_;
   MemoizedModel target_, level_;  // the level's weights are the target's
   const Tokenizer tokenizer_;
   const std::shared_ptr<AnswerMemory> learnt_;  // of the device, in earlier answers
@@ -149,10 +154,10 @@ Status ask(DeadlineAnswers& answers, const BenchPrompt& prompt, const std::regex
 }  // namespace
 
 Result<CheckOutcome> check_actions(LevelAnswers& edge, const std::vector<std::string>& levels,
-                                   const ActionPrompts& prompts, Position max_tokens) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::regex pattern, pattern_of(prompts));
+                                   const ActionPrompts& asked, Position max_tokens) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::regex pattern, pattern_of(asked));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PromptLine> lines,
-                            read_prompt_file(prompts.file, prompts.count));
+                            read_prompt_file(asked.file, asked.count));
   std::vector<std::string> full;
   CheckOutcome outcome;
   outcome.passed = true;
@@ -179,13 +184,17 @@ Result<CheckOutcome> check_actions(LevelAnswers& edge, const std::vector<std::st
   return outcome;
 }
 
-Result<CheckOutcome> check_deadline(const DeadlineCheck& check) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::regex pattern, pattern_of(check.prompts));
+Result<CheckOutcome> check_deadline(const DeadlineCheck& check, const ActionPrompts& asked) {
+  if (check.edge.bandwidth <= 0 || check.edge.elastic.empty()) {
+    return invalid_argument(
+        "deadline streams a target from an emulated flash. Remedy: --flash-bandwidth and "
+        "--elastic");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::regex pattern, pattern_of(asked));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<DeadlineAnswers> answers,
                             DeadlineAnswers::load(check));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const std::vector<BenchPrompt> prompts,
-      read_prompts(check.prompts.file, answers->tokenizer(), check.prompts.count));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts,
+                            read_prompts(asked.file, answers->tokenizer(), asked.count));
   Tally tally;
   for (const BenchPrompt& prompt : prompts) {
     OUTRIDER_RETURN_IF_ERROR(ask(*answers, prompt, pattern, tally).with_context(prompt.name));
@@ -202,7 +211,7 @@ Result<CheckOutcome> check_deadline(const DeadlineCheck& check) {
                      {"answer_ms", to_json(took)},
                      {"plain_ms", to_json(*median(tally.plain_ms))},
                      {"given_is_final", to_json(spread_of(tally.is_final)->mean)}};
-  if (took.value < kLongerThanDue * to_ms(check.due)) {
+  if (took.value < kLongerThanDue * check.time_ms) {
     outcome.mark_inconclusive("a median answer takes less than 2.5 times the deadline");
   }
   const Bar bars[] = {

@@ -9,16 +9,14 @@
 
 #include "bench/check.h"
 #include "bench/elastic/level_answers.h"
-#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/model/emulated/pace.h"
 
 namespace outrider {
 
 struct ActionPrompts {
-  std::string file;       // JSONL of "prompt" and "answer"
-  std::size_t count = 0;  // 0: all
+  std::string file = "bench/prompts/robot.jsonl";  // JSONL of "prompt" and "answer"
+  std::size_t count = 5;                           // 0: all
   // A regular expression: the end of a text that can be acted on.
   std::string pattern =
       "\\nAction: (stop|(turn left|turn right|move forward) \\((small|medium|large)\\))$";
@@ -27,25 +25,21 @@ struct ActionPrompts {
 // Counts the levels' right actions, those that are the full model's, and the texts that are. Holds
 // nothing. Errors: INVALID_ARGUMENT for a pattern that is none, and for prompts without answers.
 Result<CheckOutcome> check_actions(LevelAnswers& edge, const std::vector<std::string>& levels,
-                                   const ActionPrompts& prompts, Position max_tokens);
+                                   const ActionPrompts& asked, Position max_tokens);
 
 // A target that is streamed from an emulated flash, while one of its levels stays in memory and
 // drafts: the edge's own code, in virtual time.
 struct DeadlineCheck {
-  std::string target, elastic;  // elastic: the target's level table
-  std::string dtype = "auto";
+  LevelAnswersOptions edge;  // its flash is emulated: what the level lacks is read
   std::string level = "60";  // it drafts
-  double bandwidth = 0;      // bytes per second, of reading what the level lacks
-  PaceCurve pass, step;      // computing of the target and of the level, by rows
-  Duration due{};            // after the request
+  std::string pass_ms = "1:20,33:60", step_ms = "1:12,33:40";  // computing, as PaceCurve::parse()
+  int time_ms = 800;                                           // after the request
   Position max_tokens = 80;
-  ActionPrompts prompts;
-  int threads = 2;
 };
 
 // Holds that almost all texts given by the deadline can be acted on, that all answers are plain
 // decoding's, and that a median answer takes much longer than the deadline. Errors: those of
-// loading; INVALID_ARGUMENT for a pattern that is none.
-Result<CheckOutcome> check_deadline(const DeadlineCheck& check);
+// loading; INVALID_ARGUMENT for a pattern or a pace that is none, without a flash or a level table.
+Result<CheckOutcome> check_deadline(const DeadlineCheck& check, const ActionPrompts& asked);
 
 }  // namespace outrider

@@ -46,13 +46,11 @@ struct ElasticOptions {
   LevelAnswersOptions edge = {.target = "models/demo-target"};
   std::string bandwidth;
   std::vector<std::string> levels;  // empty: all
-  int switches = 1000, draws = 40, rounds = 9, prompts = 5;
+  int switches = 1000, draws = 40, rounds = 9;
   std::int64_t prompt_tokens = 64, tokens = 32;
-  std::string plain;  // a pack without levels
-  std::string prompt_file = "bench/prompts/robot.jsonl";
-  std::string pass_ms = "1:20,33:60", step_ms = "1:12,33:40";  // on the emulated device
-  int time_ms = 800;
-  std::string pattern = ActionPrompts().pattern;
+  std::string plain;    // a pack without levels
+  ActionPrompts asked;  // flash: their answers are not looked at
+  DeadlineCheck deadline;
 };
 
 Result<std::unique_ptr<LevelAnswers>> load_levels(const ElasticOptions& options) {
@@ -369,9 +367,8 @@ Result<CheckOutcome> run_flash(const ElasticOptions& options) {
         "flash compares packs: name the one without levels with --plain, and "
         "the levels that draft with --levels");
   }
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const std::vector<PromptLine> prompts,
-      read_prompt_file(options.prompt_file, static_cast<std::size_t>(options.prompts)));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PromptLine> prompts,
+                            read_prompt_file(options.asked.file, options.asked.count));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<Contender> contenders, contenders_of(options));
   std::size_t turn = 0;  // who begins
   for (const PromptLine& line : prompts) {
@@ -416,37 +413,18 @@ Result<CheckOutcome> run_flash(const ElasticOptions& options) {
   return outcome;
 }
 
-ActionPrompts prompts_of(const ElasticOptions& options) {
-  return {.file = options.prompt_file,
-          .count = static_cast<std::size_t>(options.prompts),
-          .pattern = options.pattern};
-}
-
 // The first level is the one that others are compared with.
 Result<CheckOutcome> run_actions(const ElasticOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<LevelAnswers> edge, load_levels(options));
-  return check_actions(*edge, level_names(*edge, options), prompts_of(options),
+  return check_actions(*edge, level_names(*edge, options), options.asked,
                        static_cast<Position>(options.tokens));
 }
 
 Result<CheckOutcome> run_deadline(const ElasticOptions& options) {
-  if (options.edge.bandwidth <= 0 || options.edge.elastic.empty()) {
-    return invalid_argument(
-        "deadline streams a target from an emulated flash. Remedy: --flash-bandwidth and "
-        "--elastic");
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(PaceCurve pass, PaceCurve::parse(options.pass_ms));
-  OUTRIDER_ASSIGN_OR_RETURN(PaceCurve step, PaceCurve::parse(options.step_ms));
-  return check_deadline({.target = options.edge.target,
-                         .elastic = options.edge.elastic,
-                         .dtype = options.edge.dtype,
-                         .level = options.levels.empty() ? "60" : options.levels.front(),
-                         .bandwidth = options.edge.bandwidth,
-                         .pass = std::move(pass),
-                         .step = std::move(step),
-                         .due = from_ms(options.time_ms),
-                         .prompts = prompts_of(options),
-                         .threads = options.edge.threads});
+  DeadlineCheck check = options.deadline;
+  check.edge = options.edge;
+  if (!options.levels.empty()) check.level = options.levels.front();
+  return check_deadline(check, options.asked);
 }
 
 Result<CheckOutcome> run_elastic(ElasticOptions options) {
@@ -490,17 +468,19 @@ void add_elastic_check(CheckList& checks) {
   command->add_option("--levels", options->levels, "These alone; flash, deadline: those that draft")
       ->delimiter(',');
   command->add_option("--plain", options->plain, "memory, flash: the pack without levels");
-  command->add_option("--prompts", options->prompt_file,
+  command->add_option("--prompts", options->asked.file,
                       "flash, actions, deadline: JSONL of prompts");
-  command->add_option("--count", options->prompts, "flash, actions, deadline: so many of them")
-      ->check(CLI::Range(1, 10000));
-  command->add_option("--pass-ms", options->pass_ms,
+  command
+      ->add_option("--count", options->asked.count,
+                   "flash, actions, deadline: so many of them; 0: all")
+      ->check(CLI::Range(0, 10000));
+  command->add_option("--pass-ms", options->deadline.pass_ms,
                       "deadline: computing of a pass, by rows: ROWS:MS,ROWS:MS");
-  command->add_option("--step-ms", options->step_ms, "deadline: the same of a draft step");
-  command->add_option("--time-ms", options->time_ms, "deadline: after the request")
+  command->add_option("--step-ms", options->deadline.step_ms, "deadline: the same of a draft step");
+  command->add_option("--time-ms", options->deadline.time_ms, "deadline: after the request")
       ->check(CLI::Range(1, 3600000));
   command->add_option(
-      "--pattern", options->pattern,
+      "--pattern", options->asked.pattern,
       "actions, deadline: a regular expression, how a text ends that can be acted on");
   command->add_option("--switches", options->switches, "switch: so many")
       ->check(CLI::Range(2, 1000000));

@@ -72,8 +72,9 @@ void CompletionStream::note_level(AnswerEnd& end) {
   LevelRecord record;
   record.ttft_ms = to_ms(*first_at_ - came_at_);
   record.time_ms = to_ms(clock_.now() - came_at_);
-  client_.levels->note(*client_.level, std::nullopt,
-                       static_cast<std::int64_t>(end.usage.completion_tokens), record);
+  // The time to the first token has other sessions' passes in it, so it says nothing of a prompt.
+  const auto said = static_cast<std::int64_t>(end.usage.completion_tokens);
+  client_.levels->note(*client_.level, std::nullopt, {.said = said}, record);
   end.level = write_json(record);
 }
 

@@ -9,11 +9,16 @@ namespace outrider {
 namespace {
 
 constexpr std::int32_t kProfiledPrompt = 64;  // rows
-// Of one token each, behind one that warms up. What is streamed takes long, and much the same time.
-constexpr int kProfiledTokens = 5, kProfiledStreamed = 2;
+// Passes of one token each: so many at least, and as many as take so long. The first ones of a
+// model that was just loaded take a quarter longer. What is streamed takes long, and much the same
+// time.
+constexpr int kMinTokens = 5, kMaxTokens = 40, kStreamedTokens = 2;
+constexpr Duration kProfiledFor = std::chrono::milliseconds(100);
 constexpr std::size_t kLengths = 200;  // of earlier answers
-constexpr double kNewest = 0.5;        // weight of the last answer's tpot
-constexpr Position kMinContext = 16;   // which the passes of measure_level() fit in
+constexpr double kNewest = 0.5;        // weight of the last answer's times
+// A prompt says what a token of it takes if reading it takes so many times as long as a pass.
+constexpr double kLongPrompt = 3;
+constexpr Position kMinContext = 16;  // which the passes of measure_level() fit in
 
 struct PassTimes {
   double pass_ms = 0;
@@ -50,7 +55,7 @@ Result<LevelProfile> measure_level(const std::string& name, Model& level, Clock&
   }
   LevelProfile profile{.name = name};
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
-                            level.new_cache(2 * kProfiledPrompt + 1 + kProfiledTokens));
+                            level.new_cache(2 * kProfiledPrompt + 1 + kMaxTokens));
   const auto pass = [&](std::int32_t tokens) {
     return timed_pass(level, *cache, tokens, clock, waits);
   };
@@ -59,11 +64,20 @@ Result<LevelProfile> measure_level(const std::string& name, Model& level, Clock&
   OUTRIDER_RETURN_IF_ERROR(pass(waits ? 1 : prompt).status());
   OUTRIDER_ASSIGN_OR_RETURN(const PassTimes prefill, pass(prompt));
   profile.prefill_ms = prefill.computing_ms / prompt;
-  for (int i = 0; i < (waits ? kProfiledStreamed : kProfiledTokens); ++i) {
+  const std::size_t least = waits ? kStreamedTokens : kMinTokens;
+  const Position room = level.info().max_positions - 2 * prompt - 1;
+  const std::size_t most =
+      waits ? least : static_cast<std::size_t>(std::min<Position>(kMaxTokens, room));
+  const TimePoint until = clock.now() + kProfiledFor;
+  std::vector<double> took;
+  while (took.size() < least || (took.size() < most && clock.now() < until)) {
     OUTRIDER_ASSIGN_OR_RETURN(const PassTimes one, pass(1));
-    profile.pass_ms = i == 0 ? one.pass_ms : std::min(profile.pass_ms, one.pass_ms);
+    took.push_back(one.pass_ms);
   }
-  profile.tpot_ms = profile.pass_ms;
+  const auto middle = took.begin() + std::ssize(took) / 2;
+  std::ranges::nth_element(took, middle);
+  profile.tpot_ms = *middle;
+  profile.pass_ms = *std::ranges::min_element(took);
   return profile;
 }
 
@@ -89,7 +103,7 @@ Result<LevelChoice> LevelBook::choose(const LevelWish& wish, const AnswerSize& s
 }
 
 void LevelBook::note(const LevelChoice& choice, const std::optional<LevelSwitch>& switched,
-                     std::int64_t tokens, LevelRecord& record) {
+                     const AnsweredTokens& tokens, LevelRecord& record) {
   const ElasticLevel& level = levels_[choice.level];
   const ElasticLevel& last = switched ? levels_[switched->level] : level;
   record.name = record.course = level.name;
@@ -101,12 +115,17 @@ void LevelBook::note(const LevelChoice& choice, const std::optional<LevelSwitch>
   record.predicted_tpot_ms = choice.predicted.tpot_ms;
   record.predicted_time_ms = choice.predicted.time_ms;
   const MutexLock lock(mu_);
-  lengths_.push_back(tokens);
+  lengths_.push_back(tokens.said);
   if (lengths_.size() > kLengths) lengths_.pop_front();
-  if (switched || !record.ttft_ms || !record.time_ms || tokens < 2) return;
-  const double took = (*record.time_ms - *record.ttft_ms) / static_cast<double>(tokens - 1);
-  double& tpot = profile_[choice.level].tpot_ms;
-  if (took > 0) tpot += kNewest * (took - tpot);
+  if (!record.ttft_ms) return;
+  LevelProfile& times = profile_[choice.level];
+  const auto read = static_cast<double>(tokens.read);
+  if (read * times.prefill_ms > kLongPrompt * times.pass_ms) {
+    times.prefill_ms += kNewest * (*record.ttft_ms / read - times.prefill_ms);
+  }
+  if (switched || !record.time_ms || tokens.said < 2) return;
+  const double took = (*record.time_ms - *record.ttft_ms) / static_cast<double>(tokens.said - 1);
+  if (took > 0) times.tpot_ms += kNewest * (took - times.tpot_ms);
 }
 
 }  // namespace outrider

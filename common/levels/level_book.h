@@ -33,6 +33,11 @@ using DiskWaits = std::function<Duration()>;
 Result<LevelProfile> measure_level(const std::string& name, Model& level, Clock& clock,
                                    const DiskWaits& waits = {});
 
+struct AnsweredTokens {
+  std::int64_t read = 0;  // of the prompt, without what was cached; 0: not known how long it took
+  std::int64_t said = 0;
+};
+
 class LevelBook final {
  public:
   // profile: of these levels, full first.
@@ -48,9 +53,9 @@ class LevelBook final {
   Result<LevelChoice> choose(const LevelWish& wish, const AnswerSize& size) const;
 
   // An answer has ended. `record`, which has the times that it took, gets the rest; what it took is
-  // what the next of that level is expected to take. tokens: of the answer.
+  // what the next of that level is expected to take.
   void note(const LevelChoice& choice, const std::optional<LevelSwitch>& switched,
-            std::int64_t tokens, LevelRecord& record);
+            const AnsweredTokens& tokens, LevelRecord& record);
 
  private:
   const std::vector<ElasticLevel> levels_;

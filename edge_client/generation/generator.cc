@@ -305,7 +305,10 @@ void Generator::note_level(const LevelChoice& choice, AnswerRecord& record) {
   LevelRecord& level = record.level.emplace();
   level.ttft_ms = stats.ttft_ms;
   if (stats.ttft_ms && stats.decode_ms) level.time_ms = *stats.ttft_ms + *stats.decode_ms;
-  parts_.elastic->book().note(choice, switched_, std::ssize(record.ids), level);
+  const std::uint64_t read = stats.prompt_tokens - stats.cached_tokens.value_or(0);
+  parts_.elastic->book().note(
+      choice, switched_, {.read = static_cast<std::int64_t>(read), .said = std::ssize(record.ids)},
+      level);
 }
 
 Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_token& stop) {

@@ -166,7 +166,12 @@ Result<CheckOutcome> check_actions(LevelAnswers& edge, const std::vector<std::st
     int right = 0, as_full = 0, same_text = 0;
     for (std::size_t i = 0; i < lines.size(); ++i) {
       const std::optional<std::string> wanted = action_of(lines[i].answer, pattern);
-      if (!wanted) return invalid_argument(lines[i].name + ": its \"answer\" has no action");
+      if (!wanted) {
+        return invalid_argument(
+            lines[i].name +
+            ": its \"answer\" does not end as --pattern says. Remedy: --prompts "
+            "of outrider-train data-robot, or another --pattern");
+      }
       OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, edge.prompt_of(lines[i].prompt));
       OUTRIDER_ASSIGN_OR_RETURN(const TimedAnswer answer, edge.answer(prompt, level, max_tokens));
       const std::string& text = answer.record.text;

@@ -117,13 +117,13 @@ void LevelBook::note(const LevelChoice& choice, const std::optional<LevelSwitch>
   const MutexLock lock(mu_);
   lengths_.push_back(tokens.said);
   if (lengths_.size() > kLengths) lengths_.pop_front();
-  if (!record.ttft_ms) return;
+  if (switched || !record.ttft_ms) return;  // of two levels: neither's times
   LevelProfile& times = profile_[choice.level];
   const auto read = static_cast<double>(tokens.read);
   if (read * times.prefill_ms > kLongPrompt * times.pass_ms) {
     times.prefill_ms += kNewest * (*record.ttft_ms / read - times.prefill_ms);
   }
-  if (switched || !record.time_ms || tokens.said < 2) return;
+  if (!record.time_ms || tokens.said < 2) return;
   const double took = (*record.time_ms - *record.ttft_ms) / static_cast<double>(tokens.said - 1);
   if (took > 0) times.tpot_ms += kNewest * (took - times.tpot_ms);
 }

@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import json
 import subprocess
+import tempfile
 import unittest
 
 from programs import BIN, CLEAN_ENVIRONMENT, ROOT, TARGET, ending_with_us
@@ -27,6 +28,24 @@ class Elastic(unittest.TestCase):
         self.assertGreater(result['later_ms']['value'], 0)
         self.assertEqual(run.returncode, 0 if result['passed'] else 1, run.stderr)
 
+    def test_actions_and_deadlines_of_robot_scenes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            scenes = f'{folder}/scenes.jsonl'
+            subprocess.run((f'{BIN}/outrider-train', 'data-robot', '--seed', '2', '--count', '3', '--split', 'heldout', '--out', scenes),
+                           check=True, capture_output=True, timeout=60, env=CLEAN_ENVIRONMENT)
+            asked = (*LEVELS, '--prompts', scenes, '--count', '3')
+            counted = json.loads(self.elastic('actions', *asked, '--levels', '100,40', '--tokens', '80').stdout)['levels']
+            self.assertEqual(counted['100']['text_of_full'], 3)
+            self.assertLess(counted['40']['text_of_full'], 3)
+            flash = ('deadline', *asked, '--flash-bandwidth', '4MB/s')
+            in_time, too_soon = (self.elastic(*flash, '--time-ms', time_ms) for time_ms in ('800', '1'))
+            for run, share in ((in_time, 1), (too_soon, 0)):
+                result = json.loads(run.stdout)
+                self.assertEqual(result['other_texts'], 0)
+                self.assertEqual(result['bars'][0]['value'], share, run.stderr)
+                self.assertEqual(run.returncode, 1 - share, run.stderr)
+            self.assertIn('does not end as --pattern says', self.elastic('actions', *asked, '--pattern', 'Answer').stderr)
+
     def test_what_it_cannot_measure_is_refused_with_the_remedy(self):
         for flags, words in (
                 (('switch', *LEVELS, '--levels', '60'), '--levels 60: a switch needs two'),
@@ -36,6 +55,9 @@ class Elastic(unittest.TestCase):
                 (('memory', *LEVELS, '--level', '60', '--rounds', '2'), '--level'),
                 (('flash', *LEVELS), '--plain'),
                 (('flash', *LEVELS, '--plain', TARGET, '--levels', '60'), 'is no pack'),
+                (('deadline', *LEVELS), '--flash-bandwidth and --elastic'),
+                (('deadline', *LEVELS, '--flash-bandwidth', '8MB/s', '--pattern', '('), '--pattern ('),
+                (('deadline', *LEVELS, '--flash-bandwidth', '8MB/s', '--pass-ms', '1:x'), '1:x'),
                 (('speed',), 'part')):
             run = self.elastic(*flags)
             self.assertIn(run.returncode, (1, 2), (flags, run.stdout, run.stderr))

@@ -92,10 +92,11 @@ TEST(LevelBook, AnAnswerOfTwoLevelsTellsNothingOfEither) {
   record.ttft_ms = 1;
   record.time_ms = 1000;
   book.note(*book.choose({}, {}), LevelSwitch{.from_token = 7, .level = 1},
-            {.read = 10, .said = 20}, record);
+            {.read = 80, .said = 20}, record);
   EXPECT_EQ(record.course, "100,7:60");
   EXPECT_EQ(record.divergence, 0.25);
   EXPECT_EQ(book.profile()[0].tpot_ms, 20);
+  EXPECT_EQ(book.profile()[0].prefill_ms, 1);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct Rendered {
 
 struct RenderOptions {
   std::tm now = {};                    // for strftime_now
-  std::int64_t max_steps = 1'000'000;  // about 50 ms
+  std::int64_t max_steps = 750'000;  // about 25 ms
 };
 
 class Template final {

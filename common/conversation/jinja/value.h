@@ -109,7 +109,7 @@ void require_defined(const Value& value);
 
 // Builds a text. Errors: a Failure beyond kMaxTextBytes or kMaxTextPieces.
 inline constexpr std::size_t kMaxTextBytes = std::size_t{8} << 20;
-inline constexpr std::size_t kMaxTextPieces = std::size_t{2} << 20;
+inline constexpr std::size_t kMaxTextPieces = std::size_t{1} << 20;
 class TextBuilder final {
  public:
   void append(std::string_view bytes, Origin origin);

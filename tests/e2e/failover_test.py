@@ -7,6 +7,7 @@ never there, and the text is the same.
 OUTRIDER_FAILOVERS=N cuts the link at N places of an answer instead of a few.
 SPDX-License-Identifier: Apache-2.0
 """
+import itertools
 import os
 import re
 import shutil
@@ -77,6 +78,20 @@ class Failover(unittest.TestCase):
             self.assert_same(answer, sampling)
             self.assertRegex(answer.err, r'speculation: ON \(mirror, draft \S+, γ<=8; offline trees: outrider\)')
             self.assertGreater(answer.json['offline_seconds_total'], 0, answer.err)
+
+    def test_whoever_drafts_a_server_killed_costs_no_token(self):
+        drafting, looking_up = ('--draft-model', DRAFT), ('--draft-source', 'lookup')
+        modelless = (*COMMON[:2], *DRAFTED[2:])
+        places = ((drafting, DRAFTED), (drafting, (*DRAFTED, '--draft-source', 'both')),
+                  (looking_up, (*modelless, *looking_up)), (drafting, (*modelless, '--draft-at', 'server')))
+        for sampling, (of_server, of_edge) in itertools.product(SAMPLINGS, places):
+            with self.subTest(server=of_server, edge=of_edge), Server(*PACED, *of_server) as server:
+                running = Edge('run', '--server', server.address, '--target', self.packs['auto'], *QUICK, *of_edge, *sampling)
+                self.wait_for_letters(running, 20)
+                server.kill()
+                answer = running.wait()
+                self.assert_same(answer, sampling)
+                self.assertEqual(answer.json['failovers_total'], 1, answer.err)
 
     def test_a_server_killed_anywhere_costs_no_token(self):
         for number in range(CUTS):

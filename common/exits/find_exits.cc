@@ -32,10 +32,23 @@ ExitAdapter middle_exit(const ExitAdapters& adapters) {
 
 }  // namespace
 
+Result<ExitAdapters> load_adapters_beside(const std::string& model,
+                                          const std::string& fingerprint) {
+  const std::string folder = folder_of_model(model);
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters adapters, load_adapters(folder));
+  if (folder != model && adapters.fingerprint != fingerprint) {
+    return not_found(folder + "/" + kAdapterIndexFile +
+                     ": it is another model's, with fingerprint " + adapters.fingerprint + "; " +
+                     model + " has " + fingerprint);
+  }
+  return adapters;
+}
+
 Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target) {
   if (source.exits == "none") return none(" (--exits none)");
-  Result<ExitAdapters> adapters =
-      load_adapters(source.adapters.empty() ? folder_of_model(source.model) : source.adapters);
+  Result<ExitAdapters> adapters = source.adapters.empty()
+                                      ? load_adapters_beside(source.model, target.fingerprint)
+                                      : load_adapters(source.adapters);
   const bool asked_for = !source.adapters.empty() || source.exits != "auto";
   if (adapters.status().code() == StatusCode::kNotFound && !asked_for) {
     return none(std::string(": the model has no ") + kAdapterIndexFile +

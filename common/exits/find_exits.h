@@ -29,6 +29,11 @@ struct FoundExits {
   std::string about = {};  // one line for the log: which exits, or why there are none
 };
 
+// The adapters in a model's folder. A folder of GGUF files may hold several models: of a file whose
+// folder has another model's adapters there are none.
+// fingerprint: the model's. Errors: kNotFound; as load_adapters().
+Result<ExitAdapters> load_adapters_beside(const std::string& model, const std::string& fingerprint);
+
 // target: the running one. Errors: adapters that were requested and are missing, that do not fit
 // the target, or that are damaged; as load_adapters(), check_target(), select_exits().
 Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target);

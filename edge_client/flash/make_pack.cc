@@ -10,6 +10,7 @@
 #include "common/base/files.h"
 #include "common/base/thread_pool.h"
 #include "common/base/vector_targets.h"
+#include "common/exits/find_exits.h"
 #include "common/model/cpu/model_pack_writer.h"
 #include "common/model/format/architecture.h"
 #include "common/text/tokenizer_texts.h"
@@ -32,12 +33,12 @@ Status add_files(const std::string& folder, const std::string& begin,
 }
 
 // Adds what there is; whether it reads the output matrix.
-Result<bool> add_exits(const std::string& model, std::vector<PackText>& texts) {
-  const std::string folder = folder_of_model(model);
-  const Result<ExitAdapters> adapters = load_adapters(folder);
+Result<bool> add_exits(const std::string& model, const std::string& fingerprint,
+                       std::vector<PackText>& texts) {
+  const Result<ExitAdapters> adapters = load_adapters_beside(model, fingerprint);
   if (adapters.status().code() == StatusCode::kNotFound) return false;
   if (!adapters.ok()) return adapters.status();
-  OUTRIDER_RETURN_IF_ERROR(add_files(folder, "", texts));
+  OUTRIDER_RETURN_IF_ERROR(add_files(folder_of_model(model), "", texts));
   return true;
 }
 
@@ -95,7 +96,7 @@ Status make_pack(const PackOptions& options) {
   });
   bool exits_read_head = false;
   if (!options.elastic) {  // exits are of one size
-    OUTRIDER_ASSIGN_OR_RETURN(exits_read_head, add_exits(options.model, texts));
+    OUTRIDER_ASSIGN_OR_RETURN(exits_read_head, add_exits(options.model, files->fingerprint, texts));
   }
   OUTRIDER_ASSIGN_OR_RETURN(const bool predictor_reads_head,
                             add_predictor(options.predictor, *files, texts));

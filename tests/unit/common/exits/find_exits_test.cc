@@ -57,6 +57,24 @@ TEST_F(FindExitsTest, TakesTheAdaptersThatFitAndSaysWhich) {
   EXPECT_EQ(find_exits(source, other).status().code(), StatusCode::kFailedPrecondition);
 }
 
+TEST_F(FindExitsTest, AFolderOfGgufFilesMayHaveAnotherModelsAdapters) {
+  const std::int32_t layers[] = {1};
+  ASSERT_TRUE(save_adapters(adapters_.path(), random_adapters(info_, layers, 4, 1)).ok());
+  adapters_.write("other.gguf", "a file");
+  const std::string file = adapters_.path("other.gguf");
+  ModelInfo other = info_;
+  other.fingerprint = std::string(64, '0');
+  const Result<FoundExits> found = find_exits({.model = file}, other);
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  EXPECT_EQ((*found).heads, nullptr);
+  EXPECT_TRUE(load_adapters_beside(file, info_.fingerprint).ok());
+  EXPECT_EQ(find_exits({.model = file, .exits = "1"}, other).status().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(load_adapters_beside(adapters_.path(), other.fingerprint)->fingerprint,
+            info_.fingerprint)
+      << "a model's own directory: check_target() refuses them";
+}
+
 TEST_F(FindExitsTest, TheExitNearestToTheMiddlePrunesChosenOrNot) {
   const std::int32_t layers[] = {1, 2};
   ASSERT_EQ(info_.num_layers, 3) << "of the model that is tried";

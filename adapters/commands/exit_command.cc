@@ -1,5 +1,6 @@
 // outrider-train exits. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -193,6 +194,8 @@ Status write_text(const std::string& path, const std::string& text) {
 // Calibrates, measures and chooses exits; writes the adapters and the report.
 Status finish(const ExitFlags& flags, const Tokenizer& tokenizer, const ModelFiles& files,
               Model& target, ExitAdapters& adapters) {
+  // Training is kept, and --resume comes back here.
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft,
                             load_runner(flags.draft, "auto", flags.compute.threads));
   OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat,

@@ -37,9 +37,8 @@ Result<ExitAdapters> load_adapters_beside(const std::string& model,
   const std::string folder = folder_of_model(model);
   OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters adapters, load_adapters(folder));
   if (folder != model && adapters.fingerprint != fingerprint) {
-    return not_found(folder + "/" + kAdapterIndexFile +
-                     ": it is another model's, with fingerprint " + adapters.fingerprint + "; " +
-                     model + " has " + fingerprint);
+    return not_found(folder + "/" + kAdapterIndexFile + ": for another model, with fingerprint " +
+                     adapters.fingerprint + "; " + model + " has " + fingerprint);
   }
   return adapters;
 }
@@ -51,8 +50,7 @@ Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target)
                                       : load_adapters(source.adapters);
   const bool asked_for = !source.adapters.empty() || source.exits != "auto";
   if (adapters.status().code() == StatusCode::kNotFound && !asked_for) {
-    return none(std::string(": the model has no ") + kAdapterIndexFile +
-                "; edges speculate without early exits");
+    return none(": " + adapters.status().message() + "; edges speculate without early exits");
   }
   if (!adapters.ok()) return adapters.status();
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,

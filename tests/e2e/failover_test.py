@@ -92,6 +92,8 @@ class Failover(unittest.TestCase):
                 answer = running.wait()
                 self.assert_same(answer, sampling)
                 self.assertEqual(answer.json['failovers_total'], 1, answer.err)
+                drafted = answer.json['spec_decode_num_draft_tokens'] + answer.json['spec_decode_num_server_tokens']
+                self.assertGreater(drafted, 0, answer.json)
 
     def test_a_server_killed_anywhere_costs_no_token(self):
         for number in range(CUTS):

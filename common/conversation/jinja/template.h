@@ -31,7 +31,7 @@ struct Rendered {
 };
 
 struct RenderOptions {
-  std::tm now = {};                    // for strftime_now
+  std::tm now = {};                  // for strftime_now
   std::int64_t max_steps = 750'000;  // about 25 ms
 };
 

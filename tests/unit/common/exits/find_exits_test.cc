@@ -12,6 +12,7 @@
 namespace outrider {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -36,7 +37,7 @@ TEST_F(FindExitsTest, WithoutAdaptersThereAreNoneUnlessTheyWereAskedFor) {
   const Result<FoundExits> found = find_exits({.model = kPlain}, info_);
   ASSERT_TRUE(found.ok()) << found.status().to_string();
   EXPECT_EQ((*found).heads, nullptr);
-  EXPECT_THAT((*found).about, HasSubstr("none: the model has no adapters.json"));
+  EXPECT_THAT((*found).about, AllOf(HasSubstr("none: "), HasSubstr("adapters.json: no such file")));
   EXPECT_EQ(find_exits({.model = kPlain, .exits = "all"}, info_).status().code(),
             StatusCode::kNotFound);
   EXPECT_EQ(find_exits({.model = kPlain, .adapters = adapters_.path()}, info_).status().code(),
@@ -67,6 +68,7 @@ TEST_F(FindExitsTest, AFolderOfGgufFilesMayHaveAnotherModelsAdapters) {
   const Result<FoundExits> found = find_exits({.model = file}, other);
   ASSERT_TRUE(found.ok()) << found.status().to_string();
   EXPECT_EQ((*found).heads, nullptr);
+  EXPECT_THAT((*found).about, HasSubstr("adapters.json: for another model"));
   EXPECT_TRUE(load_adapters_beside(file, info_.fingerprint).ok());
   EXPECT_EQ(find_exits({.model = file, .exits = "1"}, other).status().code(),
             StatusCode::kNotFound);

@@ -44,9 +44,13 @@ def run(words, **options):
 
 
 @functools.cache
+def help_of(*command):
+    return run([*command, '--help']).stdout
+
+
 def required_flags(*command):
     """Each as the names that it has."""
-    lines = run([*command, '--help']).stdout.splitlines()
+    lines = help_of(*command).splitlines()
     return [line.split()[0].split(',') for line in lines if 'REQUIRED' in line and line.lstrip().startswith('-')]
 
 
@@ -133,6 +137,21 @@ class Documented(unittest.TestCase):
                         self.assertTrue(set(names) & set(words), f'{names} is missing')
                 tried += 1
         self.assertGreater(tried, 20)
+
+    def test_commands_of_results_are_there(self):
+        """Unless they name the revision that had them."""
+        tried = 0
+        for path in sorted((ROOT / 'bench/results').glob('*.json')):
+            for command in json.loads(path.read_text(encoding='utf-8'))['commands']:
+                if command.startswith('revision '):
+                    continue
+                for name, verb in re.findall(r'(outrider-(?:edge|bench|train)) ([a-z][\w-]*)', command):
+                    if (BIN / name).exists():
+                        self.assertRegex(help_of(name), rf'(?m)^  {verb}\b', f'{path.name}: {command}')
+                        tried += 1
+                for script in re.findall(r'[\w/]+\.py', re.sub(r'\./run soak (\w+)', r'tests/soak/\1.py', command)):
+                    self.assertTrue((ROOT / script).exists() or list(ROOT.glob(f'bench/**/{script}')), f'{path.name}: {command}')
+        self.assertGreater(tried, 40)
 
     def test_runs_of_the_page_on_benchmarks_run_as_printed(self):
         """From the repository's root, with fewer and shorter answers."""

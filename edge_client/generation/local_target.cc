@@ -4,15 +4,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/exits/adapter_heads.h"
 #include "common/exits/find_exits.h"
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/devices/device_models.h"
+#include "common/model/format/elastic_table.h"
 #include "common/model/format/model_files.h"
 #include "edge_client/flash/make_pack.h"
 #include "edge_client/flash/memory_plan.h"
@@ -135,11 +136,12 @@ Result<std::unique_ptr<FlashModel>> open_flash(ModelPack pack, const GenerationC
   return FlashModel::open(std::move(pack), options, clock);
 }
 
-// A table that lies beside a model changes nothing by itself.
-void say_of_table(const GenerationConfig& config, const std::string& target) {
-  const std::string table = folder_of_model(target) + "/" + kElasticFile;
-  std::error_code error;
-  if (!config.elastic.empty() || !std::filesystem::exists(table, error)) return;
+// A table that lies beside a model changes nothing by itself. It names the model that it is for.
+void say_of_table(const GenerationConfig& config, const Model& target) {
+  const std::string table = folder_of_model(local_target_of(config)) + "/" + kElasticFile;
+  if (!config.elastic.empty()) return;
+  const Result<std::string> text = read_file(table, kMaxElasticFileBytes);
+  if (!text.ok() || text->find(target.info().fingerprint) == std::string::npos) return;
   std::fprintf(stderr, "target: has levels, which --elastic %s turns on\n", table.c_str());
 }
 
@@ -149,9 +151,9 @@ Result<std::unique_ptr<Model>> open_resident(const GenerationConfig& config) {
   options.elastic = config.elastic;
   if (config.answer.context > 0) options.max_context = config.answer.context;
   options.kv_positions = std::numeric_limits<Position>::max();
-  say_of_table(config, options.directory);
   Result<std::unique_ptr<Model>> model = load_model(options, make_device_model);
   if (!model.ok()) return model.status().with_context("target " + local_target_of(config));
+  say_of_table(config, **model);
   return model;
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""outrider-bench elastic: one short run of it, and what it refuses.
+"""outrider-bench elastic: one short run of it, and what it refuses; what an edge says of a table beside a model.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/elastic_test.py
 
 SPDX-License-Identifier: Apache-2.0
 """
 import json
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -45,6 +46,18 @@ class Elastic(unittest.TestCase):
                 self.assertEqual(result['bars'][0]['value'], share, run.stderr)
                 self.assertEqual(run.returncode, 1 - share, run.stderr)
             self.assertIn('does not end as --pattern says', self.elastic('actions', *asked, '--pattern', 'Answer').stderr)
+
+    def test_an_edge_says_which_levels_its_target_could_have(self):
+        def said(target):
+            return subprocess.run(ending_with_us(f'{BIN}/outrider-edge', 'run', '--target', target, '--draft-source', 'none', '-p', 'x',
+                                                 '-n', '1', '--state-dir', 'none'),
+                                  capture_output=True, text=True, timeout=60, check=True, env=CLEAN_ENVIRONMENT).stderr
+
+        self.assertIn(f'has levels, which --elastic {TARGET}/elastic.json', said(TARGET))
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(ROOT / 'models/demo-draft', folder, dirs_exist_ok=True)
+            shutil.copy(f'{TARGET}/elastic.json', folder)
+            self.assertNotIn('levels', said(folder))
 
     def test_what_it_cannot_measure_is_refused_with_the_remedy(self):
         for flags, words in (

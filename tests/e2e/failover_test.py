@@ -4,7 +4,8 @@ never there, and the text is the same.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/failover_test.py
 
-OUTRIDER_FAILOVERS=N cuts the link at N places of an answer instead of a few.
+OUTRIDER_FAILOVERS=N cuts the link at N places of an answer instead of a few. OUTRIDER_FAILOVER_PAIR=TARGET,DRAFT
+has another pair than the demo's; of a large one, choose the tests that kill the server.
 SPDX-License-Identifier: Apache-2.0
 """
 import itertools
@@ -18,16 +19,23 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import DRAFT, TARGET, Edge, Server, edge
+import programs
+from programs import ROOT, Edge, edge
 from runner import run_tests
 
-PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+TARGET, DRAFT = os.environ.get('OUTRIDER_FAILOVER_PAIR', f'{programs.TARGET},{programs.DRAFT}').split(',')
+PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 PACED = ('--pace-pass-ms', '60')
 CUTS = int(os.environ.get('OUTRIDER_FAILOVERS', '4'))
 SAMPLINGS = (('--temp', '0'), ('--temp', '0.8', '--seed', '4'))
 COMMON = ('--tokenizer', DRAFT, '--strategy', 'ar', '-p', PROMPT, '-n', '40', '-c', '256', '--json')
 DRAFTED = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '-c', '256', '--json')
 QUICK = ('--failover-after', '1', '--failback-after', '0.3', '--reconnect-timeout', '3')
+
+
+class Server(programs.Server):
+    def __init__(self, *flags, **options):
+        super().__init__(*flags, model=TARGET, **options)
 
 
 def free_address():

@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;
 constexpr std::int32_t kRun = kElasticGroup;
-constexpr std::int64_t kMaxFileBytes = 64 << 20;
 constexpr std::size_t kMaxNameLength = 32;
 constexpr double kMaxDivergence = 1e6;
 constexpr const char* kRemake = ". Remedy: make the table again (outrider-train elastic table)";
@@ -364,7 +363,7 @@ Result<ElasticTable> parse_elastic_table(std::string_view text, const ModelConfi
 
 Result<ElasticTable> read_elastic_table(const std::string& path, const ModelConfig& config,
                                         const std::string& fingerprint) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxFileBytes));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxElasticFileBytes));
   return parse_elastic_table(text, config, fingerprint, path);
 }
 

@@ -36,6 +36,7 @@ namespace outrider {
 
 inline constexpr std::int64_t kElasticGroup = 32;  // columns; a width is whole groups
 inline constexpr std::size_t kMaxElasticLevels = 32;
+inline constexpr std::int64_t kMaxElasticFileBytes = 64 << 20;
 inline constexpr char kElasticFile[] = "elastic.json";
 
 // Unit i of the reordered layer is unit neurons[i] or kv_groups[i] as stored; empty: as stored.

@@ -30,7 +30,9 @@ CUTS = int(os.environ.get('OUTRIDER_FAILOVERS', '4'))
 SAMPLINGS = (('--temp', '0'), ('--temp', '0.8', '--seed', '4'))
 COMMON = ('--tokenizer', DRAFT, '--strategy', 'ar', '-p', PROMPT, '-n', '40', '-c', '256', '--json')
 DRAFTED = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '-c', '256', '--json')
-QUICK = ('--failover-after', '1', '--failback-after', '0.3', '--reconnect-timeout', '3')
+# A large model's first pass takes longer than a second.
+PATIENCE = '5' if 'OUTRIDER_FAILOVER_PAIR' in os.environ else '1'
+QUICK = ('--failover-after', PATIENCE, '--failback-after', '0.3', '--reconnect-timeout', '3')
 
 
 class Server(programs.Server):

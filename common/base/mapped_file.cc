@@ -42,6 +42,11 @@ MappedFile::~MappedFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+void MappedFile::forget_pages() const {
+  // The mapping is of a file, read only: nothing is lost.
+  ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
+}
+
 Status MappedFile::check_unchanged() const {
   struct stat found {};
   if (::fstat(descriptor_, &found) != 0) return data_loss(path_ + ": " + errno_message(errno));

@@ -28,6 +28,10 @@ class MappedFile final {
   // SIGBUS.
   Status check_unchanged() const;
 
+  // Releases the pages read so far from our memory. They stay in the system's cache, and are mapped
+  // again when they are read again.
+  void forget_pages() const;
+
  private:
   MappedFile() = default;
 

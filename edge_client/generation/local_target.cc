@@ -294,7 +294,11 @@ Result<FoundExits> LocalTarget::find(const GenerationConfig& config) {
   if (flash_ == nullptr) return find_exits(source, model().info());
   OUTRIDER_ASSIGN_OR_RETURN(std::optional<ExitAdapters> adapters, load_adapters(flash_->pack()));
   if (!adapters) return FoundExits{};
-  return exits_of(*std::move(adapters), source, flash_->pack().files(), model().info());
+  Result<FoundExits> found =
+      exits_of(*std::move(adapters), source, flash_->pack().files(), model().info());
+  // Rows of a shortlist were copied from all over the output matrix, which no budget has room for.
+  flash_->pack().files().weights.forget_pages();
+  return found;
 }
 
 }  // namespace outrider

@@ -297,6 +297,10 @@ Status Weights::check_finite() const {
   return {};
 }
 
+void Weights::forget_pages() const {
+  for (const auto& file : files_) file->forget_pages();
+}
+
 Status Weights::check_unchanged() const {
   for (const auto& file : files_) OUTRIDER_RETURN_IF_ERROR(file->check_unchanged());
   return gguf_ ? gguf_->check_unchanged() : Status();

@@ -71,6 +71,9 @@ class Weights final {
   // kDataLoss if a mapped file has changed its size since it was opened.
   Status check_unchanged() const;
 
+  // MappedFile::forget_pages() of every file.
+  void forget_pages() const;
+
  private:
   Weights() = default;
   Status add_file(const std::string& path);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -41,6 +42,23 @@ std::size_t count_leaves(std::span<const BranchNode> nodes, const std::vector<st
   return static_cast<std::size_t>(std::ranges::count(is_leaf, 1));
 }
 
+using Three = std::array<double, 3>;
+
+Three cross(const Three& a, const Three& b) {
+  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
+}
+
+// x of m x = b, where m is symmetric and positive definite.
+Three solve(const std::array<Three, 3>& m, const Three& b) {
+  const Three columns[3] = {cross(m[1], m[2]), cross(m[2], m[0]), cross(m[0], m[1])};
+  const double determinant = std::inner_product(m[0].begin(), m[0].end(), columns[0].begin(), 0.0);
+  Three x{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t k = 0; k < 3; ++k) x[i] += columns[k][i] * b[k] / determinant;
+  }
+  return x;
+}
+
 }  // namespace
 
 std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, double threshold) {
@@ -66,6 +84,39 @@ std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, doubl
   const bool too_few = left * kMinKeptOneIn < nodes.size() ||
                        count_leaves(nodes, keep) * kMinKeptOneIn < count_leaves(nodes, all);
   return too_few ? all : keep;
+}
+
+double EdgeChance::at(double score, float confidence) const {
+  return chance(evidence(score, confidence));
+}
+
+void EdgeChance::learn(double score, float confidence, bool chosen) {
+  constexpr double kKeep = 0.999;  // about a thousand edges count
+  constexpr double kLeast = 4;     // of the information on each weight: what it began with
+  constexpr Three kLow{-8, 0, 0}, kHigh{8, 4, 4};
+  const Three of = evidence(score, confidence);
+  const double stated = chance(of);
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t k = 0; k < 3; ++k) {
+      information_[i][k] = kKeep * information_[i][k] + stated * (1 - stated) * of[i] * of[k] +
+                           (i == k ? (1 - kKeep) * kLeast : 0);
+    }
+  }
+  const Three step = solve(information_, of);
+  const double error = (chosen ? 1 : 0) - stated;
+  for (std::size_t i = 0; i < 3; ++i) {
+    weights_[i] = std::clamp(weights_[i] + error * step[i], kLow[i], kHigh[i]);
+  }
+}
+
+EdgeChance::Three EdgeChance::evidence(double score, float confidence) {
+  constexpr double kLeast = 1e-5;
+  const double clamped = std::clamp(score, kLeast, 1 - kLeast);
+  return {1, std::log(clamped / (1 - clamped)), log_odds(confidence)};
+}
+
+double EdgeChance::chance(const Three& of) const {
+  return 1 / (1 + std::exp(-(weights_[0] + weights_[1] * of[1] + weights_[2] * of[2])));
 }
 
 BranchPruner::BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers)
@@ -150,7 +201,7 @@ void BranchPruner::score_candidates(const HiddenRows& parents) {
   heads_.compute_some(exit_, parents, wanted, logits_);
   std::span<const float> rest = logits_;
   for (Branches& branches : branches_) {
-    for (const Parent& parent : branches.parents) {
+    for (Parent& parent : branches.parents) {
       score_parent(branches, parent, rest.first(parent.contenders.size()));
       rest = rest.subspan(parent.contenders.size());
     }
@@ -182,7 +233,7 @@ void BranchPruner::score_all(const HiddenRows& parents) {
 }
 
 // Eq. 11, at a temperature of 1: perturbed scores have the target's own.
-void BranchPruner::score_parent(Branches& branches, const Parent& parent,
+void BranchPruner::score_parent(Branches& branches, Parent& parent,
                                 std::span<const float> logits) const {
   const SamplingParams& sampling = branches.open->sampling;
   const DraftPrior prior = heads_.prior(exit_, sampling.temperature);
@@ -203,8 +254,31 @@ void BranchPruner::score_parent(Branches& branches, const Parent& parent,
   };
   for (const Candidate& one : scored) sum += weight(one);
   for (std::size_t i = 0; i < scored.size(); ++i) {
-    const std::int32_t node = parent.contenders[i].node;
-    if (node >= 0) branches.nodes[static_cast<std::size_t>(node)].score = weight(scored[i]) / sum;
+    Contender& one = parent.contenders[i];
+    if (one.node < 0) continue;
+    one.score = weight(scored[i]) / sum;
+    branches.nodes[static_cast<std::size_t>(one.node)].score =
+        chance_.at(*one.score, one.confidence.value_or(0.5f));
+  }
+}
+
+void BranchPruner::learn(const PassPlan& plan, std::size_t first_row,
+                         const std::function<std::optional<TokenId>(std::size_t row)>& chosen) {
+  const auto branches = std::ranges::find(branches_, first_row, &Branches::first_row);
+  if (branches == branches_.end()) return;
+  for (std::size_t row = 0;;) {
+    const auto parent = std::ranges::find(branches->parents, row, &Parent::row);
+    const std::optional<TokenId> token = chosen(row);
+    if (parent == branches->parents.end() || !token) return;
+    std::int32_t next = -1;
+    for (const Contender& one : parent->contenders) {
+      if (one.node < 0 || !one.score) continue;
+      const bool is_next = one.token == *token;
+      chance_.learn(*one.score, one.confidence.value_or(0.5f), is_next);
+      if (is_next) next = one.node;
+    }
+    if (next < 0 || plan.nodes[static_cast<std::size_t>(next)].ended) return;
+    row = row_after(next);
   }
 }
 

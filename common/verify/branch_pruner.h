@@ -7,17 +7,21 @@
 // only the candidates' rows of the exit's output matrix are read (eq. 7). Over a wire nobody
 // knows them, and the exit's own likeliest tokens serve. Scores are the law of choice's perturbed
 // ones (so the noise is the target's), with the exit's calibrated prior for what the draft guessed.
+// Half way the exit often knows less than the draft, so an edge's chance weighs both, as
+// verdicts show that they deserve (EdgeChance).
 // What a pass loses by pruning is accepted tokens, never an exact one: a branch that is ended by
 // mistake ends the walk at its parent, whose own choice stands.
 //
-//   (begin watch* forward(pruner = this))*
+//   (begin watch* forward(pruner = this) learn*)*
 //
 // Thread rule: the compute thread. Ownership: heads outlive it; opens and plans outlive the pass.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -33,7 +37,7 @@ namespace outrider {
 
 struct BranchNode {
   std::int32_t parent = -1;  // an earlier index; -1: the root
-  double score = 0;          // that the target chooses it after its parent, 0 .. 1 (eq. 11)
+  double score = 0;          // that the target chooses it after its parent, 0 .. 1 (EdgeChance)
 };
 
 // By node: 1 if it goes on. A node's chance is the product of the scores on its path; it ends if
@@ -41,6 +45,27 @@ struct BranchNode {
 // the backbone, i.e. the best child of the best child and so on from the root; the root's best two
 // children; and everything, if less than a quarter of the nodes or of the leaves would be left.
 std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, double threshold);
+
+// The chance that the target chooses a drafted token after its parent, from what two witnesses say:
+//
+//   chance = logistic(offset + a * log_odds(score) + b * log_odds(confidence))
+//
+// score: the exit's, of eq. 11. confidence: the draft's. Both weigh the same until verdicts say
+// otherwise; each moves offset, a and b by one Newton step of logistic regression, in which older
+// ones count less and less.
+class EdgeChance final {
+ public:
+  double at(double score, float confidence) const;
+  void learn(double score, float confidence, bool chosen);
+
+ private:
+  using Three = std::array<double, 3>;
+  static Three evidence(double score, float confidence);
+  double chance(const Three& of) const;
+
+  Three weights_{0, 0.5, 0.5};
+  std::array<Three, 3> information_{Three{4, 0, 0}, Three{0, 4, 0}, Three{0, 0, 4}};
+};
 
 class BranchPruner final : public RowPruner {
  public:
@@ -57,6 +82,11 @@ class BranchPruner final : public RowPruner {
   bool wants(std::int32_t layer) const override;
   void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) override;
 
+  // A watched rider's verdict. chosen: what its walk chose behind a row, in Chooser's numbering;
+  // nothing where the walk did not come.
+  void learn(const PassPlan& plan, std::size_t first_row,
+             const std::function<std::optional<TokenId>(std::size_t row)>& chosen);
+
   const PruneCounts& counts() const { return counts_; }
 
  private:
@@ -65,6 +95,7 @@ class BranchPruner final : public RowPruner {
     TokenId token = 0;
     std::int32_t node = -1;                // of the plan; -1: a shadow
     std::optional<float> confidence = {};  // the draft's; nothing: it did not guess the token
+    std::optional<double> score = {};      // the exit's; nothing: the pass did not come to it
   };
   // A row that has children.
   struct Parent {
@@ -82,10 +113,11 @@ class BranchPruner final : public RowPruner {
 
   void score_candidates(const HiddenRows& parents);
   void score_all(const HiddenRows& parents);
-  void score_parent(Branches& branches, const Parent& parent, std::span<const float> logits) const;
+  void score_parent(Branches& branches, Parent& parent, std::span<const float> logits) const;
 
   ExitHeads& heads_;
   const double threshold_;
+  EdgeChance chance_;
   std::size_t exit_ = 0;
   std::int32_t layer_ = 0;  // its
 

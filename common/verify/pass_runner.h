@@ -126,6 +126,8 @@ class ChosenWalk final {
 
   // What stands behind this row, in Chooser's numbering, to which the walk came.
   TokenId chosen(std::size_t row) const { return *chosen_.at(row); }
+  // The same; nothing where it did not come.
+  std::optional<TokenId> find(std::size_t row) const { return chosen_.at(row); }
 
  private:
   std::vector<std::optional<TokenId>> chosen_;  // by row

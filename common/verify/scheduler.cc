@@ -213,6 +213,7 @@ void Scheduler::finish_rider(const Rider& rider, TurnCost& cost, TimePoint now) 
                          .rows = static_cast<std::uint32_t>(cost.rows)};
   const PassPlan& plan = rider.plan;
   const SchedulerOptions& options = sessions_.options();
+  if (pruner_) at->second.show_choices(rider, *pruner_);
   if (options.on_rows) options.on_rows(at->second.name().owner.tenant, rider.rows, now);
   at->second.finish(rider, runner_, times, now);
   const double part = static_cast<double>(rider.rows) / static_cast<double>(cost.rows);

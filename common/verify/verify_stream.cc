@@ -174,6 +174,11 @@ void VerifyStream::choose(const Rider& rider, const PassRunner& runner) {
   if (rider.plan.decides && !walk_.is_done()) walk_.run(rider, *session_, runner);
 }
 
+void VerifyStream::show_choices(const Rider& rider, BranchPruner& pruner) const {
+  if (!rider.plan.decides) return;
+  pruner.learn(rider.plan, rider.first_logits, [this](std::size_t row) { return walk_.find(row); });
+}
+
 void VerifyStream::finish(const Rider& rider, PassRunner& runner, const RiderTimes& times,
                           TimePoint now) {
   const auto decided = static_cast<std::size_t>(session_->tree().end());

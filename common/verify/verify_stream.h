@@ -110,6 +110,8 @@ class VerifyStream final {
   // Chooses what has not been chosen yet. Changes nothing that others see, so that streams may
   // choose side by side.
   void choose(const Rider& rider, const PassRunner& runner);
+  // The pruner that watched its branches hears what was chosen.
+  void show_choices(const Rider& rider, BranchPruner& pruner) const;
   // Ends the pass, if that went well: commits, keeps what stands in the cache.
   void finish(const Rider& rider, PassRunner& runner, const RiderTimes& times, TimePoint now);
 

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <random>
+
 #include "tests/sim/toy_exits.h"
 #include "tests/unit/common/verify/scheduler_fixture.h"
 
@@ -110,15 +112,19 @@ class SlopedExit final : public ExitHeads {
   std::vector<std::vector<TokenId>> asked;
 };
 
-// The root's children are 9 and 8; below 9 hangs 1 alone. Which of the three nodes go on.
-std::vector<std::uint8_t> pruned(SlopedExit& exit, PassPlan plan) {
+// The root's children are 9, 8 and 7; below 8 hangs 1 alone.
+PassPlan with_branches(PassPlan plan, float confidence_of_1) {
   plan.tokens = {0};
-  plan.nodes = {{.token = 9, .parent = -1},
-                {.token = 8, .parent = -1},
-                {.token = 7, .parent = -1},
-                {.token = 1, .parent = 1}};
-  BranchPruner pruner(exit, 0.05, 4);
-  Open open;
+  plan.nodes = {{.token = 9, .parent = -1, .confidence = 0.5f},
+                {.token = 8, .parent = -1, .confidence = 0.5f},
+                {.token = 7, .parent = -1, .confidence = 0.5f},
+                {.token = 1, .parent = 1, .confidence = confidence_of_1}};
+  return plan;
+}
+
+// Which rows of the plan go on.
+std::vector<std::uint8_t> pass(BranchPruner& pruner, const PassPlan& plan) {
+  static const Open open;
   pruner.begin(SlopedExit::kVocab);
   pruner.watch(open, plan, 0);
   EXPECT_TRUE(pruner.wants(2));
@@ -129,6 +135,27 @@ std::vector<std::uint8_t> pruned(SlopedExit& exit, PassPlan plan) {
       {.layer = 2, .first = 0, .count = 5, .width = 1, .values = hidden.data(), .threads = nullptr},
       keep);
   return keep;
+}
+
+std::vector<std::uint8_t> pruned(SlopedExit& exit, const PassPlan& plan) {
+  BranchPruner pruner(exit, 0.05, 4);
+  return pass(pruner, with_branches(plan, 0.5f));
+}
+
+TEST(CandidatePruning, VerdictsKeepWhatTheExitDoubts) {
+  SlopedExit exit;
+  BranchPruner pruner(exit, 0.15, 4);
+  PassPlan plan = with_branches({}, 0.9f);
+  plan.candidates = {{{9, 1}, {8, 1}, {7, 1}}, {}, {{1, 1}, {6, 1}}, {}, {}};
+  EXPECT_EQ(pass(pruner, plan).back(), 0) << "6 is likelier than 1 by e^5";
+  plan.nodes.back().ended = true;
+  // Behind the root stood 8, behind that 1, though its row had ended.
+  const std::optional<TokenId> walk[] = {8, std::nullopt, 1, std::nullopt, std::nullopt};
+  for (int verdict = 0; verdict < 50; ++verdict) {
+    pruner.learn(plan, 0, [&](std::size_t row) { return walk[row]; });
+  }
+  EXPECT_EQ(pass(pruner, plan).back(), 1);
+  pruner.learn(plan, 7, [](std::size_t) { return TokenId{8}; });  // of no rider that is watched
 }
 
 TEST(CandidatePruning, ShadowsOfTheDraftJudgeALoneChildByItsRowsOfTheMatrixAlone) {
@@ -148,6 +175,38 @@ TEST(CandidatePruning, WithoutTheDraftsCandidatesTheExitsLikeliestAreTheShadows)
   SlopedExit exit;
   EXPECT_THAT(pruned(exit, {}), testing::ElementsAre(1, 1, 1, 0, 0)) << "19 is likelier than all";
   EXPECT_EQ(exit.computed_all, 1);
+}
+
+TEST(EdgeChance, VerdictsTeachWhichWitnessKnows) {
+  const EdgeChance untaught;
+  EXPECT_DOUBLE_EQ(untaught.at(0.5, 0.5f), 0.5);
+  EXPECT_NEAR(untaught.at(0.1, 0.9f), 0.5, 1e-6) << "both weigh the same";
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> even(0, 1);
+  // A token stands as often as the draft says, or the exit; the other says anything.
+  for (const bool draft_knows : {true, false}) {
+    EdgeChance chance;
+    for (int i = 0; i < 3000; ++i) {
+      const double truth = 0.02 + 0.96 * even(random), noise = even(random);
+      const double score = draft_knows ? noise : truth, confidence = draft_knows ? truth : noise;
+      chance.learn(score, static_cast<float>(confidence), even(random) < truth);
+    }
+    for (const double truth : {0.1, 0.5, 0.9}) {
+      for (const double noise : {0.05, 0.95}) {
+        const double score = draft_knows ? noise : truth, confidence = draft_knows ? truth : noise;
+        EXPECT_NEAR(chance.at(score, static_cast<float>(confidence)), truth, 0.15);
+      }
+    }
+  }
+}
+
+TEST(EdgeChance, StaysFiniteAtTheEnds) {
+  EdgeChance chance;
+  for (int i = 0; i < 10000; ++i) chance.learn(i % 2, 1.0f - static_cast<float>(i % 2), i % 3 == 0);
+  for (const double score : {0.0, 1.0}) {
+    EXPECT_GT(chance.at(score, 0.0f), 0);
+    EXPECT_LT(chance.at(score, 1.0f), 1);
+  }
 }
 
 TEST_F(BranchPrunerTest, AnEndedNodeThatIsChosenGoesIntoTheNextPass) {

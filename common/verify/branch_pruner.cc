@@ -92,14 +92,13 @@ double EdgeChance::at(double score, float confidence) const {
 
 void EdgeChance::learn(double score, float confidence, bool chosen) {
   constexpr double kKeep = 0.999;  // about a thousand edges count
-  constexpr double kLeast = 4;     // of the information on each weight: what it began with
   constexpr Three kLow{-8, 0, 0}, kHigh{8, 4, 4};
   const Three of = evidence(score, confidence);
   const double stated = chance(of);
   for (std::size_t i = 0; i < 3; ++i) {
     for (std::size_t k = 0; k < 3; ++k) {
       information_[i][k] = kKeep * information_[i][k] + stated * (1 - stated) * of[i] * of[k] +
-                           (i == k ? (1 - kKeep) * kLeast : 0);
+                           (i == k ? (1 - kKeep) * kFirst : 0);
     }
   }
   const Three step = solve(information_, of);
@@ -111,7 +110,7 @@ void EdgeChance::learn(double score, float confidence, bool chosen) {
 
 EdgeChance::Three EdgeChance::evidence(double score, float confidence) {
   constexpr double kLeast = 1e-5;
-  const double clamped = std::clamp(score, kLeast, 1 - kLeast);
+  const double clamped = score > kLeast ? std::min(score, 1 - kLeast) : kLeast;  // so is NaN
   return {1, std::log(clamped / (1 - clamped)), log_odds(confidence)};
 }
 

@@ -60,11 +60,12 @@ class EdgeChance final {
 
  private:
   using Three = std::array<double, 3>;
+  static constexpr double kFirst = 4;  // information on each weight, which it never falls below
   static Three evidence(double score, float confidence);
   double chance(const Three& of) const;
 
   Three weights_{0, 0.5, 0.5};
-  std::array<Three, 3> information_{Three{4, 0, 0}, Three{0, 4, 0}, Three{0, 0, 4}};
+  std::array<Three, 3> information_{Three{kFirst, 0, 0}, Three{0, kFirst, 0}, Three{0, 0, kFirst}};
 };
 
 class BranchPruner final : public RowPruner {

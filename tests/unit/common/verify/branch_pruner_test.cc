@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <random>
 
 #include "tests/sim/toy_exits.h"
@@ -203,7 +204,9 @@ TEST(EdgeChance, VerdictsTeachWhichWitnessKnows) {
 TEST(EdgeChance, StaysFiniteAtTheEnds) {
   EdgeChance chance;
   for (int i = 0; i < 10000; ++i) chance.learn(i % 2, 1.0f - static_cast<float>(i % 2), i % 3 == 0);
-  for (const double score : {0.0, 1.0}) {
+  const double nothing = std::numeric_limits<double>::quiet_NaN();
+  chance.learn(nothing, std::numeric_limits<float>::quiet_NaN(), true);
+  for (const double score : {0.0, 1.0, nothing}) {
     EXPECT_GT(chance.at(score, 0.0f), 0);
     EXPECT_LT(chance.at(score, 1.0f), 1);
   }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 
 #include "common/base/posix.h"
 
@@ -42,17 +43,22 @@ MappedFile::~MappedFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void MappedFile::forget_pages() const {
-  // The mapping is of a file, read only: nothing is lost.
-  ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
-}
-
 Status MappedFile::check_unchanged() const {
   struct stat found {};
   if (::fstat(descriptor_, &found) != 0) return data_loss(path_ + ": " + errno_message(errno));
   if (static_cast<std::size_t>(found.st_size) == size_) return {};
   return data_loss(path_ + ": was " + std::to_string(size_) + " bytes when loaded and is now " +
                    std::to_string(found.st_size) + "; put the file back and start again");
+}
+
+void forget_pages(std::span<const std::byte> part) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGE_SIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t begin = address / page * page;  // the first page was read before
+  const std::uintptr_t end = (address + part.size()) / page * page;
+  if (begin >= end) return;
+  // The mapping is of a file, read only: nothing is lost.
+  ::madvise(const_cast<std::byte*>(part.data()) - (address - begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace outrider

@@ -28,10 +28,6 @@ class MappedFile final {
   // SIGBUS.
   Status check_unchanged() const;
 
-  // Releases the pages read so far from our memory. They stay in the system's cache, and are mapped
-  // again when they are read again.
-  void forget_pages() const;
-
  private:
   MappedFile() = default;
 
@@ -40,5 +36,10 @@ class MappedFile final {
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+// Releases the pages of a part of a MappedFile's bytes from our memory. They stay in the system's
+// cache, and are mapped again when they are read again. A page at the end that belongs to what
+// follows, too, stays.
+void forget_pages(std::span<const std::byte> part);
 
 }  // namespace outrider

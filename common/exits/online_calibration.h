@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "common/base/types.h"
+#include "common/exits/online_logistic.h"
 
 namespace outrider {
 
@@ -70,23 +71,14 @@ class OnlineCalibration final {
   void restore(std::span<const ExitCorrection> corrections);
 
  private:
-  struct Exit {
-    ExitCorrection correction;
-    // What is known of offset and slope, and of both together: sums over verdicts, older ones
-    // weighted less (Fisher information).
-    double offsets, both, slopes;
-  };
   struct Heard {
     std::int32_t layer;
     double odds;
     std::vector<TokenId> outcome;
   };
 
-  static Exit beginning_with(const ExitCorrection& correction);
-  static void learn(Exit& exit, double odds, bool right);
-
-  std::map<std::int32_t, Exit> exits_;  // by layer
-  std::vector<Heard> heard_;            // in the pass that runs
+  std::map<std::int32_t, OnlineLogistic<2>> exits_;  // by layer; of offset and slope
+  std::vector<Heard> heard_;                         // in the pass that runs
 };
 
 }  // namespace outrider

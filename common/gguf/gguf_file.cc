@@ -94,6 +94,10 @@ Result<GgufFile> GgufFile::open(const std::string& path) {
   return gguf;
 }
 
+void GgufFile::forget_pages() const {
+  for (const auto& file : files_) outrider::forget_pages(file->bytes());
+}
+
 Status GgufFile::check_unchanged() const {
   for (const auto& file : files_) OUTRIDER_RETURN_IF_ERROR(file->check_unchanged());
   return {};

@@ -33,6 +33,9 @@ class GgufFile final {
   // kDataLoss if a file's size has changed since it was opened.
   Status check_unchanged() const;
 
+  // Of every part (mapped_file.h).
+  void forget_pages() const;
+
  private:
   GgufFile() : header_{GgufMetadata(""), {}} {}
   Status add_part(const std::string& path, std::size_t number, std::size_t count);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -42,22 +41,13 @@ std::size_t count_leaves(std::span<const BranchNode> nodes, const std::vector<st
   return static_cast<std::size_t>(std::ranges::count(is_leaf, 1));
 }
 
-using Three = std::array<double, 3>;
-
-Three cross(const Three& a, const Three& b) {
-  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
-}
-
-// x of m x = b, where m is symmetric and positive definite.
-Three solve(const std::array<Three, 3>& m, const Three& b) {
-  const Three columns[3] = {cross(m[1], m[2]), cross(m[2], m[0]), cross(m[0], m[1])};
-  const double determinant = std::inner_product(m[0].begin(), m[0].end(), columns[0].begin(), 0.0);
-  Three x{};
-  for (std::size_t i = 0; i < 3; ++i) {
-    for (std::size_t k = 0; k < 3; ++k) x[i] += columns[k][i] * b[k] / determinant;
-  }
-  return x;
-}
+constexpr OnlineLogistic<3>::Rule kEdgeRule{
+    .keep = 0.999,  // about a thousand edges count
+    .prior = {0, 0.5, 0.5},
+    .lasting = {4, 4, 4},
+    .low = {-8, 0, 0},
+    .high = {8, 4, 4},
+};
 
 }  // namespace
 
@@ -86,36 +76,12 @@ std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, doubl
   return too_few ? all : keep;
 }
 
-double EdgeChance::at(double score, float confidence) const {
-  return chance(evidence(score, confidence));
-}
+EdgeChance::EdgeChance() : logistic_(kEdgeRule, kEdgeRule.prior) {}
 
-void EdgeChance::learn(double score, float confidence, bool chosen) {
-  constexpr double kKeep = 0.999;  // about a thousand edges count
-  constexpr Three kLow{-8, 0, 0}, kHigh{8, 4, 4};
-  const Three of = evidence(score, confidence);
-  const double stated = chance(of);
-  for (std::size_t i = 0; i < 3; ++i) {
-    for (std::size_t k = 0; k < 3; ++k) {
-      information_[i][k] = kKeep * information_[i][k] + stated * (1 - stated) * of[i] * of[k] +
-                           (i == k ? (1 - kKeep) * kFirst : 0);
-    }
-  }
-  const Three step = solve(information_, of);
-  const double error = (chosen ? 1 : 0) - stated;
-  for (std::size_t i = 0; i < 3; ++i) {
-    weights_[i] = std::clamp(weights_[i] + error * step[i], kLow[i], kHigh[i]);
-  }
-}
-
-EdgeChance::Three EdgeChance::evidence(double score, float confidence) {
+std::array<double, 3> EdgeChance::evidence(double score, float confidence) {
   constexpr double kLeast = 1e-5;
   const double clamped = score > kLeast ? std::min(score, 1 - kLeast) : kLeast;  // so is NaN
   return {1, std::log(clamped / (1 - clamped)), log_odds(confidence)};
-}
-
-double EdgeChance::chance(const Three& of) const {
-  return 1 / (1 + std::exp(-(weights_[0] + weights_[1] * of[1] + weights_[2] * of[2])));
 }
 
 BranchPruner::BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers)

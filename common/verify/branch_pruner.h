@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "common/exits/exit_heads.h"
+#include "common/exits/online_logistic.h"
 #include "common/model/model.h"
 #include "common/protocol/messages.h"
 #include "common/verify/pass_plan.h"
@@ -51,21 +52,22 @@ std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, doubl
 //   chance = logistic(offset + a * log_odds(score) + b * log_odds(confidence))
 //
 // score: the exit's, of eq. 11. confidence: the draft's. Both weigh the same until verdicts say
-// otherwise; each moves offset, a and b by one Newton step of logistic regression, in which older
-// ones count less and less.
+// otherwise.
 class EdgeChance final {
  public:
-  double at(double score, float confidence) const;
-  void learn(double score, float confidence, bool chosen);
+  EdgeChance();
+
+  double at(double score, float confidence) const {
+    return logistic_.chance(evidence(score, confidence));
+  }
+  void learn(double score, float confidence, bool chosen) {
+    logistic_.learn(evidence(score, confidence), chosen);
+  }
 
  private:
-  using Three = std::array<double, 3>;
-  static constexpr double kFirst = 4;  // information on each weight, which it never falls below
-  static Three evidence(double score, float confidence);
-  double chance(const Three& of) const;
+  static std::array<double, 3> evidence(double score, float confidence);
 
-  Three weights_{0, 0.5, 0.5};
-  std::array<Three, 3> information_{Three{kFirst, 0, 0}, Three{0, kFirst, 0}, Three{0, 0, kFirst}};
+  OnlineLogistic<3> logistic_;
 };
 
 class BranchPruner final : public RowPruner {

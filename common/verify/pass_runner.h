@@ -124,10 +124,8 @@ class ChosenWalk final {
   // read once for them. Errors: of their logits.
   Status run_on_demand(const Rider& rider, const VerifySession& session, PassRunner& runner);
 
-  // What stands behind this row, in Chooser's numbering, to which the walk came.
-  TokenId chosen(std::size_t row) const { return *chosen_.at(row); }
-  // The same; nothing where it did not come.
-  std::optional<TokenId> find(std::size_t row) const { return chosen_.at(row); }
+  // What stands behind this row, in Chooser's numbering; nothing where the walk did not come.
+  std::optional<TokenId> chosen(std::size_t row) const { return chosen_.at(row); }
 
  private:
   std::vector<std::optional<TokenId>> chosen_;  // by row

@@ -176,14 +176,14 @@ void VerifyStream::choose(const Rider& rider, const PassRunner& runner) {
 
 void VerifyStream::show_choices(const Rider& rider, BranchPruner& pruner) const {
   if (!rider.plan.decides) return;
-  pruner.learn(rider.plan, rider.first_logits, [this](std::size_t row) { return walk_.find(row); });
+  pruner.learn(rider.plan, rider.first_logits, [this](std::size_t row) { return walk_.chosen(row); });
 }
 
 void VerifyStream::finish(const Rider& rider, PassRunner& runner, const RiderTimes& times,
                           TimePoint now) {
   const auto decided = static_cast<std::size_t>(session_->tree().end());
   const std::int32_t leaf =
-      session_->finish([this](std::size_t row, Position) { return walk_.chosen(row); }, times, now);
+      session_->finish([this](std::size_t row, Position) { return *walk_.chosen(row); }, times, now);
   came_on_ = came_on_ || rider.plan.decides;
   const MirroredTree& tree = session_->tree();
   if (hooks_.reports) hooks_.reports->end_pass(tree.end(), tree.text().subspan(decided));

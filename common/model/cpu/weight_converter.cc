@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/weight_converter.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -12,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/mapped_file.h"
 #include "common/model/cpu/kernels/panel_writer.h"
 #include "common/model/cpu/kernels/weight_memory.h"
 #include "common/model/cpu/stored_blocks.h"
@@ -25,19 +23,6 @@ constexpr std::int64_t kSliceBytes = 32 << 20;
 // range.
 constexpr float kSmallestLargestScale = 0x1p-14f;
 constexpr float kF16Largest = 65504.0f;
-
-// Releases the pages of converted weights from our memory. They stay in the system's cache and are
-// mapped again if read again (an embedding that is also the output matrix).
-void forget_pages(const std::byte* data, std::int64_t num_bytes) {
-  const std::int64_t page = sysconf(_SC_PAGE_SIZE);
-  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
-  const std::int64_t begin = address / page * page;  // the first page was read before
-  const std::int64_t end = (address + num_bytes) / page * page;
-  if (begin >= end) return;
-  // The mapping is of a file, read only: nothing is lost.
-  madvise(const_cast<std::byte*>(data) - (address - begin), static_cast<std::size_t>(end - begin),
-          MADV_DONTNEED);
-}
 
 // The largest magnitude over all threads.
 class Largest final {
@@ -121,9 +106,11 @@ void WeightConverter::for_all_rows(const Rows& source, const RowsConverter& conv
     pool_.parallel_for(count, kPanelOutputs, [&](std::int64_t begin, std::int64_t end) {
       convert_rows(first + begin, first + end);
     });
-    if (all && by_rows) forget_pages(tensor.data + first * row_bytes, count * row_bytes);
+    if (all && by_rows) {
+      forget_pages({tensor.data + first * row_bytes, static_cast<std::size_t>(count * row_bytes)});
+    }
   }
-  if (!by_rows) forget_pages(tensor.data, std::ssize(tensor.quantized->numbers));
+  if (!by_rows) forget_pages({tensor.data, tensor.quantized->numbers.size()});
 }
 
 void WeightConverter::for_each_row(const Rows& source, const RowConverter& convert_row) {

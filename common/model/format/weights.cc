@@ -298,7 +298,8 @@ Status Weights::check_finite() const {
 }
 
 void Weights::forget_pages() const {
-  for (const auto& file : files_) file->forget_pages();
+  for (const auto& file : files_) outrider::forget_pages(file->bytes());
+  if (gguf_) gguf_->forget_pages();
 }
 
 Status Weights::check_unchanged() const {

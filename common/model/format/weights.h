@@ -71,7 +71,7 @@ class Weights final {
   // kDataLoss if a mapped file has changed its size since it was opened.
   Status check_unchanged() const;
 
-  // MappedFile::forget_pages() of every file.
+  // Of every file (mapped_file.h).
   void forget_pages() const;
 
  private:

@@ -105,6 +105,7 @@ std::optional<double> full_load_tokens_per_s(std::span<const LoadSample> request
 ServerCounters operator-(const ServerCounters& after, const ServerCounters& before) {
   return {.device_passes = after.device_passes - before.device_passes,
           .rows = after.rows - before.rows,
+          .prompt_rows = after.prompt_rows - before.prompt_rows,
           .device_seconds = after.device_seconds - before.device_seconds,
           .idle_seconds = after.idle_seconds - before.idle_seconds,
           .prompt_tokens = after.prompt_tokens - before.prompt_tokens,
@@ -139,6 +140,7 @@ Result<ServerCounters> parse_counters(std::string_view page) {
   for (const auto& [name, value] :
        {std::pair<const char*, double*>{"device_passes_total", &counters.device_passes},
         {"rows_total", &counters.rows},
+        {"prompt_rows_total", &counters.prompt_rows},
         {"device_seconds_total", &counters.device_seconds},
         {"device_idle_seconds_total", &counters.idle_seconds},
         {"prefix_cache_queries_total", &counters.prompt_tokens},

@@ -86,10 +86,11 @@ std::optional<double> full_load_tokens_per_s(std::span<const LoadSample> request
 // What a server has counted since it started, or between two times (its page /metrics).
 struct ServerCounters {
   double device_passes = 0;  // that decided tokens
-  double rows = 0;           // prompts' too
+  double rows = 0;
+  double prompt_rows = 0;  // of these, the tokens of prompts
   double device_seconds = 0;
   double idle_seconds = 0;
-  double prompt_tokens = 0;
+  double prompt_tokens = 0;  // of sessions that have ended
   double cached_tokens = 0;  // of these, not computed
   double preemptions = 0;
 
@@ -97,8 +98,8 @@ struct ServerCounters {
 
   // The share of the time in which a session wanted the device and it stood still.
   std::optional<double> idle_share() const;
-  // Rows that verified or decoded: those of prompts left out.
-  double decoding_rows() const { return rows - (prompt_tokens - cached_tokens); }
+  // Rows that verified or decoded.
+  double decoding_rows() const { return rows - prompt_rows; }
   std::optional<double> rows_per_pass() const;
 };
 

@@ -136,6 +136,8 @@ struct ServerMetrics::Parts {
       totals("device_passes_total", "The same passes, each of which may serve many sessions, once")
           .Add({});
   prometheus::Counter& rows = totals("rows_total", "Rows that the device computed").Add({});
+  prometheus::Counter& prompt_rows =
+      totals("prompt_rows_total", "Of these rows, the tokens of prompts").Add({});
   prometheus::Counter& pruned =
       totals("rows_pruned_total", "Rows of branches that ended in the middle of a pass").Add({});
   prometheus::Counter& device =
@@ -260,6 +262,7 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   follow(p.passes, static_cast<double>(stats.passes));
   follow(p.device_passes, static_cast<double>(stats.device_passes));
   follow(p.rows, static_cast<double>(stats.rows));
+  follow(p.prompt_rows, static_cast<double>(stats.prompt_rows));
   follow(p.pruned, static_cast<double>(stats.pruned.rows_ended));
   follow(p.device, to_seconds(stats.compute));
   follow(p.idle, to_seconds(stats.idle));

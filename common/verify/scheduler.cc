@@ -219,6 +219,7 @@ void Scheduler::finish_rider(const Rider& rider, TurnCost& cost, TimePoint now) 
   const double part = static_cast<double>(rider.rows) / static_cast<double>(cost.rows);
   at->second.add_joules(cost.joules ? std::optional(*cost.joules * part) : std::nullopt);
   rows_ += rider.rows;
+  prompt_rows_ += plan.pass == 0 ? plan.tokens.size() : 0;
   passes_ += plan.decides ? 1 : 0;
   compute_ += times.share;
   sessions_.finished_pass(at, plan.decides, now);
@@ -247,6 +248,7 @@ SchedulerStats Scheduler::stats() const {
   stats.device_passes = device_passes_;
   stats.failed_in_a_row = failed_in_a_row_;
   stats.rows = rows_;
+  stats.prompt_rows = prompt_rows_;
   stats.compute = compute_;
   stats.idle = idle_;
   if (model_draft_) {

@@ -140,6 +140,7 @@ class Scheduler final {
   std::uint64_t device_passes_ = 0;
   std::uint64_t failed_in_a_row_ = 0;
   std::uint64_t rows_ = 0;
+  std::uint64_t prompt_rows_ = 0;
   Duration compute_{0};
   Duration idle_{0};
   Duration drafted_{0};   // since the last turn

@@ -111,6 +111,7 @@ struct SchedulerStats {
   std::uint64_t device_passes = 0;    // the same, each counted once
   std::uint64_t failed_in_a_row = 0;  // turns that ended INTERNAL since the last that ended well
   std::uint64_t rows = 0;             // computed, prefill included
+  std::uint64_t prompt_rows = 0;      // of these, the tokens of prompts
   std::uint64_t dead_on_arrival = 0;  // nodes
   std::uint64_t exits_computed = 0;   // guesses of early exits
   std::uint64_t reports_sent = 0;

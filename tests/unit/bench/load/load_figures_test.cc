@@ -109,8 +109,9 @@ TEST(ServerCountersTest, AreReadAndSubtracted) {
   const auto page = [](int times) {
     std::string text = "# TYPE outrider_rows_total counter\n";
     for (const char* name :
-         {"device_passes_total", "rows_total", "device_seconds_total", "device_idle_seconds_total",
-          "prefix_cache_queries_total", "prefix_cache_hits_total", "num_preemptions_total"}) {
+         {"device_passes_total", "prompt_rows_total", "rows_total", "device_seconds_total",
+          "device_idle_seconds_total", "prefix_cache_queries_total", "prefix_cache_hits_total",
+          "num_preemptions_total"}) {
       text +=
           std::string("outrider_") + name + "{model_name=\"a} 7\"} " + std::to_string(times) + "\n";
       times *= 2;
@@ -119,10 +120,10 @@ TEST(ServerCountersTest, AreReadAndSubtracted) {
   };
   const ServerCounters counted = *parse_counters(page(3)) - *parse_counters(page(1));
   EXPECT_DOUBLE_EQ(counted.device_passes, 2);
-  EXPECT_DOUBLE_EQ(counted.decoding_rows(), 4 + 64 - 32) << "half of the prompts were cached";
-  EXPECT_DOUBLE_EQ(*counted.rows_per_pass(), 18);
-  EXPECT_DOUBLE_EQ(*counted.idle_share(), 16.0 / 24);
-  EXPECT_DOUBLE_EQ(counted.preemptions, 128);
+  EXPECT_DOUBLE_EQ(counted.decoding_rows(), 8 - 4) << "those of prompts left out";
+  EXPECT_DOUBLE_EQ(*counted.rows_per_pass(), 2);
+  EXPECT_DOUBLE_EQ(*counted.idle_share(), 32.0 / 48);
+  EXPECT_DOUBLE_EQ(counted.preemptions, 256);
   EXPECT_FALSE(ServerCounters().idle_share());
   EXPECT_THAT(parse_counters("vllm:num_requests_running 3\n").status().message(),
               HasSubstr("no outrider_device_passes_total"));

@@ -236,6 +236,7 @@ TEST_F(SchedulerTest, CountsWhatItDid) {
   EXPECT_EQ(stats.completion_tokens, 2u);
   EXPECT_EQ(stats.passes, 2u);
   EXPECT_EQ(stats.rows, 4u);
+  EXPECT_EQ(stats.prompt_rows, 3u) << "the second was cancelled before its prompt was read";
   EXPECT_EQ(stats.compute, from_ms(6));
   EXPECT_EQ(stats.texts_kept, 2u);
 }

@@ -159,6 +159,7 @@ TEST_F(KvMemoryTest, ThoseWhoComeTogetherReadTheSameBeginningOnce) {
   const SchedulerStats stats = scheduler().stats();
   EXPECT_EQ(stats.cached_tokens, 3u * 640);
   EXPECT_EQ(stats.rows, 641 + 3 + 4 * 5u) << "the beginning, three last tokens, the answers";
+  EXPECT_EQ(stats.prompt_rows, 641 + 3u);
 }
 
 TEST_F(KvMemoryTest, TwoHundredShortSessionsFitInThePagesOfTwentyFullOnes) {

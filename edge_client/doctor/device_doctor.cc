@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <ranges>
 #include <utility>
 
 namespace outrider {
 namespace {
 
-// Plain decoding answers so many prompts at least, and more until this time is over; the others
-// answer as many. The first third chooses.
+// Plain decoding answers so many prompts at least, and more until this time is over. The first
+// third of them chooses; who is the best so far answers the others too.
 constexpr std::size_t kMinPrompts = 6;
 constexpr Duration kPlainFor = std::chrono::seconds(60);
 std::size_t choosing(std::size_t prompts) {
@@ -32,24 +33,27 @@ GenerationConfig without_drafter(GenerationConfig config) {
   return config;
 }
 
-double sum_of(const TriedDrafter& figures, std::size_t prompts) {
+// Of the first answers, at most so many; ms.
+double sum_of(const TriedDrafter& figures, std::size_t most) {
   double sum = 0;
-  for (std::size_t i = 0; i < prompts; ++i) sum += figures.answers[i].ms.value_or(0);
+  for (const TrialAnswers::Taken& taken : figures.answers | std::views::take(most)) {
+    sum += taken.ms.value_or(0);
+  }
   return sum;
 }
 
 }  // namespace
 
 std::string to_text(const std::vector<TriedDrafter>& figures) {
-  std::string text = fmt::format("{:>10} {:>10} {:>10} {:>7}  drafted by\n", "a token", "a pass",
-                                 "a step", "stood");
+  std::string text = fmt::format("{:>7} {:>10} {:>10} {:>10} {:>7}  drafted by\n", "answers",
+                                 "a token", "a pass", "a step", "stood");
   const auto ms = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.4g} ms", *value) : std::string("-");
   };
   for (const TriedDrafter& each : figures) {
     const std::optional<double>& stood = each.found.acceptance;
-    text += fmt::format("{:>10} {:>10} {:>10} {:>7}  {}\n", ms(each.ms_per_token),
-                        ms(each.found.pass_ms), ms(each.found.step_ms),
+    text += fmt::format("{:>7} {:>10} {:>10} {:>10} {:>7}  {}\n", each.answers.size(),
+                        ms(each.ms_per_token), ms(each.found.pass_ms), ms(each.found.step_ms),
                         stood ? fmt::format("{:.0f} %", 100 * *stood) : "-", name_of(each.way));
   }
   const std::optional<double> alone = figures.front().found.pass_ms;
@@ -67,6 +71,7 @@ Json to_json(const TriedDrafter& figures) {
     return value ? Json(*value) : Json();
   };
   return {{"way", name_of(figures.way)},
+          {"answers", figures.answers.size()},
           {"ms_per_token", json_of(figures.ms_per_token)},
           {"target_pass_ms", json_of(figures.found.pass_ms)},
           {"draft_step_ms", json_of(figures.found.step_ms)},
@@ -118,11 +123,11 @@ std::vector<DeviceDoctor::Drafter> DeviceDoctor::drafters() const {
     add(*config_.draft_source, config_.model, model + "--draft-source " + source);
     return drafters;
   }
+  add(DraftSource::kLookup, "", "--draft-source lookup");
   if (!model.empty()) {
     add(DraftSource::kModel, config_.model, model + "--draft-source model");
     add(DraftSource::kBoth, config_.model, model + "--draft-source both");
   }
-  add(DraftSource::kLookup, "", "--draft-source lookup");
   return drafters;
 }
 
@@ -171,11 +176,10 @@ Status DeviceDoctor::measure(const Drafter& drafter, EdgeSetup& setup) {
       trials_->answer(generator, prompts_.size(), config, figures.way).status());
   trials_->forget();
   const TimePoint until = std::chrono::steady_clock::now() + kPlainFor;
-  const bool is_plain = figures_.empty();
-  const std::size_t least = is_plain ? kMinPrompts : figures_.front().answers.size();
   const auto goes_on = [&](std::size_t done) {
-    return done < least ||
-           (is_plain && done < prompts_.size() && std::chrono::steady_clock::now() < until);
+    if (!figures_.empty()) return done < figures_.front().answers.size() && may_be_best(figures);
+    return done < kMinPrompts ||
+           (done < prompts_.size() && std::chrono::steady_clock::now() < until);
   };
   double tokens = 0;
   for (std::size_t i = 0; goes_on(i); ++i) {
@@ -190,16 +194,24 @@ Status DeviceDoctor::measure(const Drafter& drafter, EdgeSetup& setup) {
   return {};
 }
 
+// Whose answers that choose took less than those of all before it, as far as it has given them.
+bool DeviceDoctor::may_be_best(const TriedDrafter& figures) const {
+  const std::size_t chosen_by = choosing(figures_.front().answers.size());
+  return std::all_of(figures_.begin() + 1, figures_.end(), [&](const TriedDrafter& before) {
+    return sum_of(figures, chosen_by) < sum_of(before, chosen_by);
+  });
+}
+
 Result<Advice> DeviceDoctor::judge() const {
   const TriedDrafter& plain = figures_.front();
   const std::size_t chosen_by = choosing(plain.answers.size());
   if (figures_.size() < 2) {
     return failed_precondition("nothing that drafts can be tried. Remedy: what is said above");
   }
-  const auto best = std::min_element(figures_.begin() + 1, figures_.end(),
-                                     [&](const TriedDrafter& one, const TriedDrafter& other) {
-                                       return sum_of(one, chosen_by) < sum_of(other, chosen_by);
-                                     });
+  // The last one that answered all; those after it, and those before, took longer.
+  const auto best = std::find_if(
+      figures_.rbegin(), figures_.rend() - 1,
+      [&](const TriedDrafter& each) { return each.answers.size() == plain.answers.size(); });
   std::vector<Trial> trials;
   for (std::size_t i = 0; i < plain.answers.size(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Trial> trial,

@@ -2,7 +2,8 @@
 // of the target itself.
 //
 // Each is loaded alone, so that each has the whole memory budget, and answers the same prompts. The
-// first third of them chooses the best, the others judge it.
+// first third of them chooses the best, the others judge it; who is slower there than one before it
+// is asked no more.
 //
 // Thread rule: one thread; blocks for as long as its answers take.
 // SPDX-License-Identifier: Apache-2.0
@@ -26,7 +27,7 @@ struct TriedDrafter {
   DraftingWay way;
   Surroundings found;                        // a step, a pass, what stood
   std::optional<double> ms_per_token;        // nothing: all answers came at once
-  std::vector<TrialAnswers::Taken> answers;  // by prompt
+  std::vector<TrialAnswers::Taken> answers;  // by prompt; only plain decoding and the best have all
 };
 
 // A line for each, and one for each that slows the target's passes on the cores that both share.
@@ -56,6 +57,7 @@ class DeviceDoctor final {
   Drafter level_drafter(const std::string& level) const;
   Status try_plain();
   Status measure(const Drafter& drafter, EdgeSetup& setup);
+  bool may_be_best(const TriedDrafter& figures) const;
   // False: it cannot be loaded, which is said.
   Result<bool> try_one(const Drafter& drafter);
   Result<Advice> judge() const;

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "tests/support/eventually.h"
 #include "tests/unit/cloud_server/server_program.h"
 #include "tests/unit/common/http/http_client.h"
 #include "tests/unit/common/model/test_directory.h"
@@ -43,10 +44,10 @@ TEST(ServerProgram, TellsItsHealthVersionAndMetrics) {
   EXPECT_EQ(edge.finish(), Status());
   const Address metrics = page_of(start, "metrics");
   std::string told;
-  for (int i = 0; i < 200 && told.find("finished_reason=\"length\"} 1") == std::string::npos; ++i) {
-    usleep(10'000);
+  EXPECT_TRUE(eventually([&] {
     told = http_get(metrics, "/metrics");
-  }
+    return told.find("finished_reason=\"length\"} 1") != std::string::npos;
+  }));
   EXPECT_THAT(told, AllOf(HasSubstr("outrider_num_requests_running{model_name=\"null\"} 0"),
                           HasSubstr("outrider_generation_tokens_total{model_name=\"null\"} 1999"),
                           HasSubstr("outrider_time_to_first_token_seconds_bucket"),

@@ -14,6 +14,7 @@
 #include "common/model/emulated/pace.h"
 #include "common/model/emulated/paced_model.h"
 #include "tests/sim/toy_model.h"
+#include "tests/support/eventually.h"
 #include "tests/support/paths.h"
 #include "tests/unit/common/http/http_client.h"
 
@@ -140,8 +141,9 @@ TEST_F(CompletionServerTest, AClientThatLeavesEndsItsAnswer) {
   start("2");
   for (const char* more : {"", R"(, "stream": true)"}) {
     HttpClient client(http_->address());
+    const std::uint64_t before = engine_->stats().sessions_opened;
     client.post("/v1/completions", R"({"prompt": "The robot")" + std::string(more) + "}");
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ASSERT_TRUE(eventually([&] { return engine_->stats().sessions_opened > before; }));
   }
   EXPECT_TRUE(engine_->wait_until_idle(std::chrono::seconds(20)));
   EXPECT_EQ(engine_->stats().finished_cancelled, 2u);

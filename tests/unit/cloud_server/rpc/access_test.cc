@@ -7,6 +7,7 @@
 #include "common/protocol/messages.h"
 #include "edge_client/verifiers/link_speed.h"
 #include "proto/codec.h"
+#include "tests/support/eventually.h"
 #include "tests/unit/cloud_server/rpc/access_fixture.h"
 #include "tests/unit/cloud_server/rpc/raw_socket.h"
 
@@ -150,10 +151,7 @@ class QuotaTest : public AccessTest {
   }
   // Waits until so many calls were refused.
   void await_refused(std::uint64_t wanted) {
-    const TimePoint give_up = clock_.now() + kPatience;
-    while (faults_.counts().refused < wanted && clock_.now() < give_up) {
-      clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));
-    }
+    EXPECT_TRUE(eventually([&] { return faults_.counts().refused >= wanted; }));
     EXPECT_EQ(faults_.counts().refused, wanted);
   }
   std::optional<RawSocket> socket_;
@@ -164,11 +162,8 @@ TEST_F(QuotaTest, StreamsWithoutASessionKeyAreSessionsOfTheirOwn) {
   open_without_key(6);
   await_refused(5);
   EXPECT_TRUE(socket_->read_until("all 1 sessions of this key's tenant are taken"));
-  for (int i = 0; i < 1000 && engine_->stats().sessions_opened < 1; ++i) {
-    clock_.sleep_until(clock_.now() +
-                       std::chrono::milliseconds(2));  // so that this one is opened last
-  }
-  EXPECT_EQ(engine_->stats().sessions_opened, 1u);
+  // So that this one is opened last.
+  EXPECT_TRUE(eventually([&] { return engine_->stats().sessions_opened == 1; }));
   EXPECT_EQ(answer(edge_in_clear(alice_.token)).code(), StatusCode::kResourceExhausted);
   socket_.reset();
   Status status = resource_exhausted("not tried");

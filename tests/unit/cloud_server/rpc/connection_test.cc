@@ -6,6 +6,7 @@
 
 #include "cloud_server/rpc/connection_gate.h"
 #include "proto/byte_buffer.h"
+#include "tests/support/eventually.h"
 #include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 
@@ -16,17 +17,11 @@ class ConnectionTest : public ServerTest {
  protected:
   // Waits until the server has exactly so many open.
   void await_open(std::uint64_t wanted) {
-    const TimePoint give_up = clock_.now() + kPatience;
-    while (server_->stats().connections.open != wanted && clock_.now() < give_up) {
-      clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));
-    }
-    EXPECT_EQ(server_->stats().connections.open, wanted);
+    EXPECT_TRUE(eventually([&] { return server_->stats().connections.open == wanted; }))
+        << server_->stats().connections.open << " of " << wanted;
   }
   void await_refused(std::uint64_t wanted) {
-    const TimePoint give_up = clock_.now() + kPatience;
-    while (server_->stats().connections.refused < wanted && clock_.now() < give_up) {
-      clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));
-    }
+    EXPECT_TRUE(eventually([&] { return server_->stats().connections.refused >= wanted; }));
     EXPECT_EQ(server_->stats().connections.refused, wanted);
   }
 };
@@ -113,10 +108,7 @@ class GateTest : public testing::Test {
     return socket;
   }
   void await_refused(std::uint64_t wanted) {
-    const TimePoint give_up = clock_.now() + kPatience;
-    while (gate_->stats().refused < wanted && clock_.now() < give_up) {
-      clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));
-    }
+    EXPECT_TRUE(eventually([&] { return gate_->stats().refused >= wanted; }));
     clock_.sleep_until(clock_.now() + std::chrono::milliseconds(300));  // and no more of them
     EXPECT_EQ(gate_->stats().refused, wanted);
   }

@@ -4,6 +4,7 @@
 
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
+#include "tests/support/eventually.h"
 #include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 
@@ -80,11 +81,10 @@ TEST_F(UnreadDescribeTest, AReplyThatNobodyReadsGoesWithItsDeadline) {
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2::frame(http2::Frame::kSettings, 0, 0, no_window) +
       http2::frame(http2::Frame::kHeaders, http2::kEndHeaders, 1, headers) +
       http2::frame(http2::Frame::kData, http2::kEndStream, 1, http2::message_prefix(0))));
-  const TimePoint give_up = clock_.now() + kPatience;
-  while (server_->stats().calls_open < 2 && clock_.now() < give_up) std::this_thread::yield();
-  EXPECT_EQ(server_->stats().calls_open, 2u) << "the bystander's, and the one that cannot end";
-  while (server_->stats().calls_open > 1 && clock_.now() < give_up) std::this_thread::yield();
-  EXPECT_EQ(server_->stats().calls_open, 1u) << "though the connection stands";
+  EXPECT_TRUE(eventually([&] { return server_->stats().calls_open == 2; }))
+      << "the bystander's, and the one that cannot end";
+  EXPECT_TRUE(eventually([&] { return server_->stats().calls_open == 1; }))
+      << "though the connection stands";
 }
 
 class DescribeWithoutRoomTest : public DescribeTest {

@@ -13,6 +13,7 @@
 #include "emulation/path/link_spec.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
+#include "tests/support/eventually.h"
 #include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 
@@ -103,11 +104,7 @@ class UnreadMeasureTest : public MeasureTest {
   // Waits until nothing changes any more and `done`.
   template <typename Done>
   void await(Done done) {
-    const TimePoint give_up = clock_.now() + kPatience;
-    while (!done() && clock_.now() < give_up) {
-      clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));
-    }
-    EXPECT_TRUE(done());
+    EXPECT_TRUE(eventually(done));
   }
 };
 

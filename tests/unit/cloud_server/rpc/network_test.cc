@@ -11,6 +11,7 @@
 #include "common/base/posix.h"
 #include "emulation/process/net_namespace.h"
 #include "proto/codec.h"
+#include "tests/support/eventually.h"
 #include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 
@@ -62,11 +63,7 @@ class NetworkTest : public ServerTest {
   // Until `value` is so much.
   template <typename Value>
   void await(Value value, std::uint64_t wanted) {
-    const TimePoint give_up = clock_.now() + kPatience;
-    while (value() != wanted && clock_.now() < give_up) {
-      clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));
-    }
-    EXPECT_EQ(value(), wanted);
+    EXPECT_TRUE(eventually([&] { return value() == wanted; })) << value() << " of " << wanted;
   }
   // The beginning of a call that says no more.
   static std::string call_of(const char* path) {

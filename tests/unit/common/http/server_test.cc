@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/support/eventually.h"
 #include "tests/unit/common/http/http_client.h"
 
 namespace outrider {
@@ -158,10 +159,7 @@ TEST_F(HttpServerTest, SeesThatAClientHasGoneThoughNothingIsWritten) {
   const std::shared_ptr<HttpExchange> exchange = next_waiting();
   ASSERT_NE(exchange, nullptr);
   client.close();
-  for (int i = 0; i < 2000 && !exchange->client_is_gone(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  EXPECT_TRUE(exchange->client_is_gone());
+  EXPECT_TRUE(eventually([&] { return exchange->client_is_gone(); }));
 }
 
 TEST_F(HttpServerTest, AClientThatHasSaidAllItWillIsAnswered) {
@@ -197,10 +195,7 @@ TEST_F(HttpServerTest, SeesThatAStreamsReaderHasGone) {
   exchange->begin({.body = "first"}, ": filler ");
   client.read_until("first");
   client.close();
-  for (int i = 0; i < 2000 && !exchange->client_is_gone(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  EXPECT_TRUE(exchange->client_is_gone());
+  EXPECT_TRUE(eventually([&] { return exchange->client_is_gone(); }));
 }
 
 TEST_F(HttpServerTest, OnlyNamesThatAreAllowedLeadHere) {

@@ -167,10 +167,10 @@ TEST(Remote, StopWaitsForTheEventInDelivery) {
 }
 
 // What a probe of this address says.
-LinkProbed probed(const Address& address) {
+LinkProbed probed(const Address& address, Duration timeout = from_ms(300)) {
   std::promise<LinkProbed> promise;
   RemoteProbe probe({.server = address});
-  probe.probe(from_ms(300), [&](LinkProbed answer) { promise.set_value(answer); });
+  probe.probe(timeout, [&](LinkProbed answer) { promise.set_value(answer); });
   return promise.get_future().get();
 }
 
@@ -190,7 +190,7 @@ TEST(RemoteProbe, AServerThatTakesConnectionsAndHangsIsNotGood) {
 TEST(RemoteProbe, OneThatGreetsIsGood) {
   Listener listener;
   std::thread server([&] { listener.greet_once(std::string("\0\0\0\4\0\0\0\0\0", 9)); });
-  EXPECT_TRUE(probed(listener.address()).good);
+  EXPECT_TRUE(probed(listener.address(), std::chrono::seconds(20)).good);
   server.join();
 }
 

@@ -21,20 +21,37 @@
 namespace outrider {
 namespace {
 
-// What the text ends with, to act on.
-std::optional<std::string> action_of(const std::string& text, const std::regex& pattern) {
-  std::smatch found;
-  if (!std::regex_search(text, found, pattern)) return std::nullopt;
-  return found.str();
-}
-
-Result<std::regex> pattern_of(const ActionPrompts& asked) {
-  try {
-    return std::regex(asked.pattern);
-  } catch (const std::regex_error& error) {
-    return invalid_argument("--pattern " + asked.pattern + ": " + error.what());
+// What a text ends with, to act on.
+class ActionPattern final {
+ public:
+  static Result<ActionPattern> of(const ActionPrompts& asked) {
+    try {
+      return ActionPattern(asked.pattern);
+    } catch (const std::regex_error& error) {
+      return refused(asked.pattern, error);
+    }
   }
-}
+
+  // Nothing if there is no action. INVALID_ARGUMENT: the pattern takes too long on this text.
+  Result<std::optional<std::string>> in(const std::string& text) const {
+    try {
+      std::smatch found;
+      if (!std::regex_search(text, found, regex_)) return std::optional<std::string>();
+      return std::optional(found.str());
+    } catch (const std::regex_error& error) {
+      return refused(pattern_, error);
+    }
+  }
+
+ private:
+  explicit ActionPattern(const std::string& pattern) : pattern_(pattern), regex_(pattern) {}
+  static Status refused(const std::string& pattern, const std::regex_error& error) {
+    return invalid_argument("--pattern " + pattern + ": " + error.what());
+  }
+
+  std::string pattern_;
+  std::regex regex_;
+};
 
 constexpr double kParses = 0.95;
 // A deadline that most answers keep anyway says nothing.
@@ -134,15 +151,17 @@ double took_ms(const VirtualAnswer& answer) {
   return answer.stats.ttft_ms.value_or(0) + answer.stats.decode_ms.value_or(0);
 }
 
-Status ask(DeadlineAnswers& answers, const BenchPrompt& prompt, const std::regex& pattern,
+Status ask(DeadlineAnswers& answers, const BenchPrompt& prompt, const ActionPattern& pattern,
            Tally& tally) {
   answers.next_prompt();
   StreamedText plain_text(answers.tokenizer(), {}), text(answers.tokenizer(), {});
   OUTRIDER_ASSIGN_OR_RETURN(const VirtualAnswer plain, answers.answer(prompt, false, plain_text));
   OUTRIDER_ASSIGN_OR_RETURN(const VirtualAnswer drafted, answers.answer(prompt, true, text));
-  const std::optional<std::string> final = action_of(text.text(), pattern);
-  const std::optional<std::string> given =
-      drafted.given ? action_of(drafted.given->text, pattern) : final;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> final, pattern.in(text.text()));
+  std::optional<std::string> given = final;
+  if (drafted.given) {
+    OUTRIDER_ASSIGN_OR_RETURN(given, pattern.in(drafted.given->text));
+  }
   tally.parses.push_back(given ? 1 : 0);
   tally.is_final.push_back(given && given == final ? 1 : 0);
   tally.took_ms.push_back(took_ms(drafted));
@@ -155,17 +174,22 @@ Status ask(DeadlineAnswers& answers, const BenchPrompt& prompt, const std::regex
 
 Result<CheckOutcome> check_actions(LevelAnswers& edge, const std::vector<std::string>& levels,
                                    const ActionPrompts& asked, Position max_tokens) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::regex pattern, pattern_of(asked));
+  OUTRIDER_ASSIGN_OR_RETURN(const ActionPattern pattern, ActionPattern::of(asked));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PromptLine> lines,
                             read_prompt_file(asked.file, asked.count));
-  std::vector<std::string> full;
+  struct Answered {
+    std::string text;
+    std::optional<std::string> action;
+  };
+  std::vector<Answered> full;
   CheckOutcome outcome;
   outcome.passed = true;
   outcome.figures["answers"] = lines.size();
   for (const std::string& level : levels) {
     int right = 0, as_full = 0, same_text = 0;
     for (std::size_t i = 0; i < lines.size(); ++i) {
-      const std::optional<std::string> wanted = action_of(lines[i].answer, pattern);
+      OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> wanted,
+                                pattern.in(lines[i].answer));
       if (!wanted) {
         return invalid_argument(
             lines[i].name +
@@ -175,11 +199,11 @@ Result<CheckOutcome> check_actions(LevelAnswers& edge, const std::vector<std::st
       OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, edge.prompt_of(lines[i].prompt));
       OUTRIDER_ASSIGN_OR_RETURN(const TimedAnswer answer, edge.answer(prompt, level, max_tokens));
       const std::string& text = answer.record.text;
-      if (full.size() == i) full.push_back(text);
-      const std::optional<std::string> action = action_of(text, pattern);
+      OUTRIDER_ASSIGN_OR_RETURN(std::optional<std::string> action, pattern.in(text));
+      if (full.size() == i) full.push_back({text, action});
       right += action == wanted ? 1 : 0;
-      as_full += action == action_of(full[i], pattern) ? 1 : 0;
-      same_text += text == full[i] ? 1 : 0;
+      as_full += action == full[i].action ? 1 : 0;
+      same_text += text == full[i].text ? 1 : 0;
       std::fprintf(stderr, "\rlevel %s: %zu of %zu ", level.c_str(), i + 1, lines.size());
     }
     outcome.figures["levels"][level] = {
@@ -195,7 +219,7 @@ Result<CheckOutcome> check_deadline(const DeadlineCheck& check, const ActionProm
         "deadline streams a target from an emulated flash. Remedy: --flash-bandwidth and "
         "--elastic");
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const std::regex pattern, pattern_of(asked));
+  OUTRIDER_ASSIGN_OR_RETURN(const ActionPattern pattern, ActionPattern::of(asked));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<DeadlineAnswers> answers,
                             DeadlineAnswers::load(check));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts,

@@ -100,9 +100,10 @@ void BranchPruner::begin(std::int32_t vocab) {
   knows_candidates_ = true;
 }
 
-void BranchPruner::watch(const Open& open, const PassPlan& plan, std::size_t first_row) {
+void BranchPruner::watch(const Open& open, const std::string& tenant, const PassPlan& plan,
+                         std::size_t first_row) {
   if (!plan.decides || plan.nodes.empty()) return;
-  Branches branches{.open = &open, .first_row = first_row};
+  Branches branches{.open = &open, .chance = &chances_[tenant], .first_row = first_row};
   std::vector<Parent> rows(1 + plan.nodes.size());  // all, with and without children
   rows[0].position = plan.position + static_cast<Position>(plan.tokens.size());
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
@@ -223,7 +224,7 @@ void BranchPruner::score_parent(Branches& branches, Parent& parent,
     if (one.node < 0) continue;
     one.score = weight(scored[i]) / sum;
     branches.nodes[static_cast<std::size_t>(one.node)].score =
-        chance_.at(*one.score, one.confidence.value_or(0.5f));
+        branches.chance->at(*one.score, one.confidence.value_or(0.5f));
   }
 }
 
@@ -239,7 +240,7 @@ void BranchPruner::learn(const PassPlan& plan, std::size_t first_row,
     for (const Contender& one : parent->contenders) {
       if (one.node < 0 || !one.score) continue;
       const bool is_next = one.token == *token;
-      chance_.learn(*one.score, one.confidence.value_or(0.5f), is_next);
+      branches->chance->learn(*one.score, one.confidence.value_or(0.5f), is_next);
       if (is_next) next = one.node;
     }
     if (next < 0 || plan.nodes[static_cast<std::size_t>(next)].ended) return;

@@ -22,8 +22,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/exits/exit_heads.h"
@@ -79,8 +81,10 @@ class BranchPruner final : public RowPruner {
   // For a pass of a target whose vocabulary has `vocab` tokens.
   void begin(std::int32_t vocab);
   // A rider of that pass; a plan without branches is left alone. first_row: of its rows, among all
-  // that want logits; riders come in the order of their rows.
-  void watch(const Open& open, const PassPlan& plan, std::size_t first_row);
+  // that want logits; riders come in the order of their rows. tenant: whose it is; what an edge is
+  // worth is learnt from its tenant's alone, so that nobody's drafts end another's branches.
+  void watch(const Open& open, const std::string& tenant, const PassPlan& plan,
+             std::size_t first_row);
 
   bool wants(std::int32_t layer) const override;
   void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) override;
@@ -109,6 +113,7 @@ class BranchPruner final : public RowPruner {
   // A rider with branches.
   struct Branches {
     const Open* open = nullptr;
+    EdgeChance* chance = nullptr;
     std::size_t first_row = 0;
     std::vector<BranchNode> nodes = {};  // by node of the plan
     std::vector<Parent> parents = {};    // by row
@@ -120,7 +125,7 @@ class BranchPruner final : public RowPruner {
 
   ExitHeads& heads_;
   const double threshold_;
-  EdgeChance chance_;
+  std::map<std::string, EdgeChance> chances_;  // by tenant
   std::size_t exit_ = 0;
   std::int32_t layer_ = 0;  // its
 

@@ -146,7 +146,8 @@ void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
     probe->watch(*session_, plan, rider.first_logits,
                  [this](const ExitGuess& guess) { hooks_.reports->offer(guess); });
   }
-  if (pruner != nullptr) pruner->watch(session_->opened(), plan, rider.first_logits);
+  if (pruner != nullptr)
+    pruner->watch(session_->opened(), name_.owner.tenant, plan, rider.first_logits);
   const auto tokens = static_cast<Position>(plan.tokens.size());
   if (hooks_.on_progress && tokens > kLongPass) {
     rider.on_layer_done = [this, tokens, position = plan.position, decides = plan.decides](
@@ -176,14 +177,15 @@ void VerifyStream::choose(const Rider& rider, const PassRunner& runner) {
 
 void VerifyStream::show_choices(const Rider& rider, BranchPruner& pruner) const {
   if (!rider.plan.decides) return;
-  pruner.learn(rider.plan, rider.first_logits, [this](std::size_t row) { return walk_.chosen(row); });
+  pruner.learn(rider.plan, rider.first_logits,
+               [this](std::size_t row) { return walk_.chosen(row); });
 }
 
 void VerifyStream::finish(const Rider& rider, PassRunner& runner, const RiderTimes& times,
                           TimePoint now) {
   const auto decided = static_cast<std::size_t>(session_->tree().end());
-  const std::int32_t leaf =
-      session_->finish([this](std::size_t row, Position) { return *walk_.chosen(row); }, times, now);
+  const std::int32_t leaf = session_->finish(
+      [this](std::size_t row, Position) { return *walk_.chosen(row); }, times, now);
   came_on_ = came_on_ || rider.plan.decides;
   const MirroredTree& tree = session_->tree();
   if (hooks_.reports) hooks_.reports->end_pass(tree.end(), tree.text().subspan(decided));

@@ -20,9 +20,6 @@ std::size_t choosing(std::size_t prompts) {
   return prompts / 3;
 }
 
-// Not one of the prompts: look-up finds again what it has answered.
-constexpr char kWarmUp[] = "Say hello.";
-
 constexpr double kSlowed = 1.1;  // a pass that takes so many times as long is noted
 
 // All but what drafts.
@@ -141,10 +138,9 @@ DeviceDoctor::Drafter DeviceDoctor::level_drafter(const std::string& level) cons
 Status DeviceDoctor::try_plain() {
   const Drafter plain{"--draft-source none", without_drafter(config_)};
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(plain.config));
-  std::vector<std::string> texts = prompts_;
-  texts.emplace_back(kWarmUp);
-  OUTRIDER_ASSIGN_OR_RETURN(std::vector<EncodedPrompt> prompts, prompts_for(*setup, texts));
-  trials_.emplace(std::move(prompts), on_line_, stop_);
+  OUTRIDER_ASSIGN_OR_RETURN(TrialAnswers trials,
+                            TrialAnswers::of(*setup, prompts_, on_line_, stop_));
+  trials_.emplace(std::move(trials));
   const ElasticTarget* elastic = setup->parts().elastic;
   const bool has_budget = setup->flash() != nullptr && config_.flash.memory_budget > 0;
   if (elastic != nullptr && has_budget && config_.draft_level.empty() && !config_.draft_source) {
@@ -172,9 +168,8 @@ Status DeviceDoctor::measure(const Drafter& drafter, EdgeSetup& setup) {
     config.speculation.tree.kind = default_trees(drafter.config).always;
   }
   Generator generator(setup.parts(), listener_);
-  OUTRIDER_RETURN_IF_ERROR(
-      trials_->answer(generator, prompts_.size(), config, figures.way).status());
   trials_->forget();
+  OUTRIDER_RETURN_IF_ERROR(trials_->warm_up(generator, config, figures.way));
   const TimePoint until = std::chrono::steady_clock::now() + kPlainFor;
   const auto goes_on = [&](std::size_t done) {
     if (!figures_.empty()) return done < figures_.front().answers.size() && may_be_best(figures);

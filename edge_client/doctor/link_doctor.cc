@@ -14,6 +14,7 @@ constexpr std::size_t kScreening = 2;  // prompts on which all candidates are tr
 // Prompts that decide on the best of them, at least: fewer of a kind look alike by chance, and
 // would end the judging before the other kind was seen.
 constexpr std::size_t kJudging = 12;
+constexpr std::size_t kMinJudging = 4;  // where each can be asked only once
 // More are taken while the interval is wide, for so long.
 constexpr Duration kJudgeFor = std::chrono::seconds(180);
 
@@ -37,14 +38,24 @@ LinkDoctor::LinkDoctor(const GenerationConfig& config, EdgeSetup& setup, ServerN
       trials_(trials) {}
 
 Result<Advice> LinkDoctor::examine() {
-  // A warm-up, which also shows whether the server drafts.
-  OUTRIDER_RETURN_IF_ERROR(
-      answer(0, {config_.draft_at, {.who = {}, .strategy = Strategy::kMirror}}).status());
-  trials_.forget();
-  OUTRIDER_ASSIGN_OR_RETURN(const Candidate best, screen());
+  // It also shows whether the server drafts.
+  const Candidate first{config_.draft_at, {.who = {}, .strategy = Strategy::kMirror}};
+  OUTRIDER_RETURN_IF_ERROR(trials_.warm_up(generator_, begin(first), first.way));
+  const std::vector<Candidate> all = candidates();
+  const std::size_t screening = finds_again() ? all.size() : kScreening;
+  if (finds_again() && trials_.prompts() < screening + kMinJudging) {
+    return invalid_argument("doctor needs " + std::to_string(screening + kMinJudging) +
+                            " prompts where look-up or the server drafts, which find again what "
+                            "was answered, and has " +
+                            std::to_string(trials_.prompts()) +
+                            ". Remedy: more -p of different text, or none");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const Candidate best, screen(all, screening));
   std::vector<Trial> trials;
   const TimePoint until = std::chrono::steady_clock::now() + kJudgeFor;
-  for (std::size_t i = kScreening; i < kScreening + kJudging || wants_more(i, trials, until); ++i) {
+  std::size_t least = screening + kJudging;
+  if (finds_again()) least = std::min(least, trials_.prompts());
+  for (std::size_t i = screening; i < least || wants_more(i, trials, until); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Trial> trial, compare(i, best));
     if (trial) trials.push_back(*trial);
   }
@@ -70,17 +81,28 @@ bool LinkDoctor::wants_more(std::size_t prompt, const std::vector<Trial>& trials
          (trials.size() < 2 || !is_settled(speed_up(trials)));
 }
 
+// Whether a text that was answered before is drafted from that answer: by look-up on this side, or
+// by what the server drafts.
+bool LinkDoctor::finds_again() const {
+  return drafts_by_lookup(config_) || notes_.server_drafts();
+}
+
 // Over a connection of its own, as each answer of `outrider-edge run` has: a draft gets ahead while
 // it is made.
-Result<TrialAnswers::Taken> LinkDoctor::answer(std::size_t prompt, const Candidate& candidate) {
+AnswerConfig LinkDoctor::begin(const Candidate& candidate) {
   AnswerConfig config = config_.answer;
   config.accepts_server_nodes = candidate.side != DraftSide::kEdge;
   if (candidate.side == DraftSide::kServer) config.speculation.strategy = Strategy::kAr;
   link_.disconnect();
-  return trials_.answer(generator_, prompt, config, candidate.way);
+  return config;
 }
 
-// Where the server drafts too, who drafts matters more than how long a round is.
+Result<TrialAnswers::Taken> LinkDoctor::answer(std::size_t prompt, const Candidate& candidate) {
+  return trials_.answer(generator_, prompt, begin(candidate), candidate.way);
+}
+
+// Where the server drafts too, who drafts matters more than how long a round is. Each candidate
+// more takes a prompt more, where answers are found again.
 std::vector<LinkDoctor::Candidate> LinkDoctor::candidates() const {
   const auto way = [](Strategy strategy, int gamma, std::string who = {}) {
     return DraftingWay{.who = std::move(who), .strategy = strategy, .gamma = gamma};
@@ -91,6 +113,10 @@ std::vector<LinkDoctor::Candidate> LinkDoctor::candidates() const {
             {DraftSide::kAuto, way(Strategy::kMirror, 8, "--draft-at auto")},
             {DraftSide::kServer, {.who = "--draft-at server", .strategy = {}}}};
   }
+  if (finds_again()) {
+    return {{DraftSide::kEdge, way(Strategy::kSd, 4)},
+            {DraftSide::kEdge, way(Strategy::kMirror, 8)}};
+  }
   return {{DraftSide::kEdge, way(Strategy::kSd, 3)},
           {DraftSide::kEdge, way(Strategy::kSd, 6)},
           {DraftSide::kEdge, way(Strategy::kFsd, 4)},
@@ -98,11 +124,13 @@ std::vector<LinkDoctor::Candidate> LinkDoctor::candidates() const {
           {DraftSide::kEdge, way(Strategy::kMirror, 8)}};
 }
 
-Result<LinkDoctor::Candidate> LinkDoctor::screen() {
-  const std::vector<Candidate> all = candidates();
+// Who comes later may find the answer again: so each comes first, second and so on equally often.
+Result<LinkDoctor::Candidate> LinkDoctor::screen(const std::vector<Candidate>& all,
+                                                 std::size_t prompts) {
   std::vector<double> sums(all.size());
-  for (std::size_t prompt = 0; prompt < kScreening; ++prompt) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
+  for (std::size_t prompt = 0; prompt < prompts; ++prompt) {
+    for (std::size_t turn = 0; turn < all.size(); ++turn) {
+      const std::size_t i = (prompt + turn) % all.size();
       OUTRIDER_ASSIGN_OR_RETURN(const TrialAnswers::Taken taken, answer(prompt, all[i]));
       sums[i] += taken.ms.value_or(0);
     }

@@ -58,9 +58,11 @@ class LinkDoctor final {
     DraftSide side;
     DraftingWay way;
   };
+  bool finds_again() const;
+  AnswerConfig begin(const Candidate& candidate);
   Result<TrialAnswers::Taken> answer(std::size_t prompt, const Candidate& candidate);
   std::vector<Candidate> candidates() const;
-  Result<Candidate> screen();
+  Result<Candidate> screen(const std::vector<Candidate>& all, std::size_t prompts);
   Result<std::optional<Trial>> compare(std::size_t prompt, const Candidate& candidate);
   bool wants_more(std::size_t prompt, const std::vector<Trial>& trials, TimePoint until) const;
 

@@ -11,22 +11,52 @@ namespace outrider {
 namespace {
 
 constexpr std::int64_t kTrialTokens = 64;  // of an answer, unless -n says otherwise
+constexpr char kWarmUp[] = "Say hello.";
 
 }  // namespace
 
-Result<TrialAnswers::Taken> TrialAnswers::answer(Generator& generator, std::size_t prompt,
-                                                 AnswerConfig config, const DraftingWay& way) {
+Result<TrialAnswers> TrialAnswers::of(EdgeSetup& setup, const std::vector<std::string>& prompts,
+                                      std::function<void(const std::string&)> on_line,
+                                      std::stop_token stop) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatSource chat, setup.chat().wait());
+  const auto encode = [&](const std::string& text) {
+    return encode_prompt(setup.tokenizer(), chat, text, setup.chat().name());
+  };
+  std::vector<EncodedPrompt> encoded;
+  for (const std::string& text : prompts) {
+    OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, encode(text));
+    encoded.push_back(std::move(prompt));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt warm_up, encode(kWarmUp));
+  return TrialAnswers(std::move(encoded), std::move(warm_up), std::move(on_line), std::move(stop));
+}
+
+Status TrialAnswers::warm_up(Generator& generator, const AnswerConfig& config,
+                             const DraftingWay& way) {
+  return report(generator, warm_up_, config, way).status();
+}
+
+Result<AnswerReport> TrialAnswers::report(Generator& generator, const EncodedPrompt& prompt,
+                                          AnswerConfig config, const DraftingWay& way) {
   if (way.strategy) {
     config.speculation.strategy = *way.strategy;
     config.speculation.gamma = way.gamma;
   }
   if (config.text.max_tokens < 0) config.text.max_tokens = kTrialTokens;
-  OUTRIDER_ASSIGN_OR_RETURN(
-      AnswerReport report,
-      generator.answer({.prompt = prompts_[prompt % prompts_.size()], .config = config}, stop_));
+  OUTRIDER_ASSIGN_OR_RETURN(AnswerReport report,
+                            generator.answer({.prompt = prompt, .config = config}, stop_));
   const Ending ending = report.finish.ending;
   if (ending == Ending::kCancelled) return cancelled("interrupted");
   if (ending == Ending::kLinkLost || ending == Ending::kFailed) return report.finish.status;
+  return report;
+}
+
+Result<TrialAnswers::Taken> TrialAnswers::answer(Generator& generator, std::size_t prompt,
+                                                 const AnswerConfig& config,
+                                                 const DraftingWay& way) {
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const AnswerReport report,
+      this->report(generator, prompts_[prompt % prompts_.size()], config, way));
   for (const Duration time : report.record.stats.round_trips) {
     round_trips_ms_.push_back(to_ms(time));
   }
@@ -55,18 +85,6 @@ Status too_few_trials() {
   return failed_precondition(
       "fewer than two answers were longer than one verdict: nothing to compare. Remedy: prompts "
       "(-p) with longer answers, or a larger -n");
-}
-
-Result<std::vector<EncodedPrompt>> prompts_for(EdgeSetup& setup,
-                                               const std::vector<std::string>& texts) {
-  OUTRIDER_ASSIGN_OR_RETURN(const ChatSource chat, setup.chat().wait());
-  std::vector<EncodedPrompt> prompts;
-  for (const std::string& text : texts) {
-    OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt,
-                              encode_prompt(setup.tokenizer(), chat, text, setup.chat().name()));
-    prompts.push_back(std::move(prompt));
-  }
-  return prompts;
 }
 
 void TrialAnswers::forget() {

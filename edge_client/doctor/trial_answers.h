@@ -43,25 +43,41 @@ class TrialAnswers final {
     std::optional<double> ms;  // of its tokens, ms; nothing: it came at once
   };
 
-  // on_line: gets a line for each answer.
-  TrialAnswers(std::vector<EncodedPrompt> prompts, std::function<void(const std::string&)> on_line,
-               std::stop_token stop)
-      : prompts_(std::move(prompts)), on_line_(std::move(on_line)), stop_(std::move(stop)) {}
+  // Of these texts, as prompts of this setup's target. on_line: gets a line for each answer.
+  static Result<TrialAnswers> of(EdgeSetup& setup, const std::vector<std::string>& prompts,
+                                 std::function<void(const std::string&)> on_line,
+                                 std::stop_token stop);
 
   std::size_t prompts() const { return prompts_.size(); }
   const std::stop_token& stop() const { return stop_; }
 
+  // To a text that is none of the prompts, as look-up finds again what it has answered. Not counted
+  // and without a line.
+  Status warm_up(Generator& generator, const AnswerConfig& config, const DraftingWay& way);
+
   // CANCELLED after a stop; else why the answer failed. config: except for the way's part.
-  Result<Taken> answer(Generator& generator, std::size_t prompt, AnswerConfig config,
+  Result<Taken> answer(Generator& generator, std::size_t prompt, const AnswerConfig& config,
                        const DraftingWay& way);
 
-  // Of the answers since forget(): records, and round trips of passes that were asked for.
+  // Of the answers since forget(), without warm-ups: records, and round trips of passes that were
+  // asked for.
   const std::vector<AnswerRecord>& records() const { return records_; }
   const std::vector<double>& round_trips_ms() const { return round_trips_ms_; }
   void forget();
 
  private:
+  TrialAnswers(std::vector<EncodedPrompt> prompts, EncodedPrompt warm_up,
+               std::function<void(const std::string&)> on_line, std::stop_token stop)
+      : prompts_(std::move(prompts)),
+        warm_up_(std::move(warm_up)),
+        on_line_(std::move(on_line)),
+        stop_(std::move(stop)) {}
+
+  Result<AnswerReport> report(Generator& generator, const EncodedPrompt& prompt,
+                              AnswerConfig config, const DraftingWay& way);
+
   const std::vector<EncodedPrompt> prompts_;
+  const EncodedPrompt warm_up_;
   const std::function<void(const std::string&)> on_line_;
   const std::stop_token stop_;
   std::vector<AnswerRecord> records_;
@@ -73,9 +89,5 @@ class TrialAnswers final {
 Result<std::optional<Trial>> trial_of(const TrialAnswers::Taken& plain,
                                       const TrialAnswers::Taken& drafted, const DraftingWay& way);
 Status too_few_trials();
-
-// The texts as prompts of this setup's target.
-Result<std::vector<EncodedPrompt>> prompts_for(EdgeSetup& setup,
-                                               const std::vector<std::string>& texts);
 
 }  // namespace outrider

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/generation/generator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <random>
@@ -305,10 +306,11 @@ void Generator::note_level(const LevelChoice& choice, AnswerRecord& record) {
   LevelRecord& level = record.level.emplace();
   level.ttft_ms = stats.ttft_ms;
   if (stats.ttft_ms && stats.decode_ms) level.time_ms = *stats.ttft_ms + *stats.decode_ms;
-  const std::uint64_t read = stats.prompt_tokens - stats.cached_tokens.value_or(0);
+  const auto prompt = static_cast<std::int64_t>(stats.prompt_tokens);
+  const auto cached = static_cast<std::int64_t>(stats.cached_tokens.value_or(0));
   parts_.elastic->book().note(
-      choice, switched_, {.read = static_cast<std::int64_t>(read), .said = std::ssize(record.ids)},
-      level);
+      choice, switched_,
+      {.read = std::max<std::int64_t>(prompt - cached, 0), .said = std::ssize(record.ids)}, level);
 }
 
 Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_token& stop) {

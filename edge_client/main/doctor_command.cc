@@ -37,6 +37,8 @@ constexpr std::array kPrompts = {
     "How does a refrigerator keep food cold?",
     "In view: glass door ahead at 0.6 m, black bag right at 2.2 m. Task: wait at the glass door.",
     "Give three reasons why trees lose their leaves in autumn.",
+    "In view: red cup 15 degrees right at 1.2 m, white shelf ahead. Task: bring the red cup.",
+    "Describe how bread is made, step by step.",
 };
 
 std::string server_text(const ServerNotes& notes) {
@@ -81,9 +83,8 @@ struct DoctorContext {
 Result<Diagnosis> diagnose_link(const GenerationConfig& config, const DoctorContext& context) {
   ServerNotes notes;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
-  OUTRIDER_ASSIGN_OR_RETURN(std::vector<EncodedPrompt> prompts,
-                            prompts_for(*setup, context.prompts));
-  TrialAnswers trials(std::move(prompts), context.on_line(), context.stop);
+  OUTRIDER_ASSIGN_OR_RETURN(TrialAnswers trials, TrialAnswers::of(*setup, context.prompts,
+                                                                  context.on_line(), context.stop));
   LinkDoctor doctor(config, *setup, notes, context.listener, trials);
   OUTRIDER_ASSIGN_OR_RETURN(const Advice advice, doctor.examine());
   OUTRIDER_ASSIGN_OR_RETURN(const Surroundings found, doctor.surroundings());

@@ -124,10 +124,11 @@ PassPlan with_branches(PassPlan plan, float confidence_of_1) {
 }
 
 // Which rows of the plan go on.
-std::vector<std::uint8_t> pass(BranchPruner& pruner, const PassPlan& plan) {
+std::vector<std::uint8_t> pass(BranchPruner& pruner, const PassPlan& plan,
+                               const std::string& tenant = "alice") {
   static const Open open;
   pruner.begin(SlopedExit::kVocab);
-  pruner.watch(open, plan, 0);
+  pruner.watch(open, tenant, plan, 0);
   EXPECT_TRUE(pruner.wants(2));
   EXPECT_FALSE(pruner.wants(3));
   const std::vector<float> hidden(5, 1.0f);
@@ -156,6 +157,8 @@ TEST(CandidatePruning, VerdictsKeepWhatTheExitDoubts) {
     pruner.learn(plan, 0, [&](std::size_t row) { return walk[row]; });
   }
   EXPECT_EQ(pass(pruner, plan).back(), 1);
+  EXPECT_EQ(pass(pruner, plan, "bob").back(), 0)
+      << "what one tenant showed says nothing of another";
   pruner.learn(plan, 7, [](std::size_t) { return TokenId{8}; });  // of no rider that is watched
 }
 

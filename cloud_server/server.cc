@@ -307,6 +307,7 @@ Status Server::run() {
     log(LogLevel::kWarning, "sessions cut by the shutdown",
         {{"sessions", engine_->stats().sessions_open}});
   }
+  if (http_ && finished) http_->wait_until_answered(kFarewell);
   if (busy && finished) clock_.sleep_until(clock_.now() + kLinger);
   rpc_->shutdown(finished ? kFarewell : Duration{0});
   log_totals();

@@ -20,11 +20,13 @@ bool drop_prefix(std::vector<ChatSegment>& segments, std::string_view text) {
 
 }  // namespace
 
+bool has_chat_template(const ChatSource& source, std::string_view template_name) {
+  return !template_name.empty() || !source.chosen.empty() || !source.templates.empty();
+}
+
 Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const ChatSource& source,
                                     const std::string& text, std::string_view template_name) {
-  const bool has_template =
-      !template_name.empty() || !source.chosen.empty() || !source.templates.empty();
-  if (template_name == "none" || !has_template) {
+  if (template_name == "none" || !has_chat_template(source, template_name)) {
     OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenizer.encode(text));
     return EncodedPrompt{.ids = std::move(ids), .stop_ids = {}};
   }

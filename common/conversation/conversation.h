@@ -33,6 +33,9 @@ struct EncodedPrompt {
   std::string template_hash = {};
 };
 
+// Whether a prompt is written by a template, or `template_name` says that none is wanted.
+bool has_chat_template(const ChatSource& source, std::string_view template_name);
+
 // A single prompt. It becomes the first message of a conversation if `template_name` names a
 // template, or is empty and the source has one. "none": never.
 Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const ChatSource& source,

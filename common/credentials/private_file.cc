@@ -205,7 +205,8 @@ Result<std::string> read_secret(const std::string& path) {
 Status append_to_private_file(const std::string& path, std::string_view line) {
   std::error_code error;
   // Follows links: their destination is replaced.
-  const std::filesystem::path file = std::filesystem::weakly_canonical(path, error);
+  const std::filesystem::path file =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
   if (error) return not_found(path + ": " + error.message());
   const std::string folder = file.parent_path().string();
   const UniqueFd lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

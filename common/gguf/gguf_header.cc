@@ -30,6 +30,11 @@ struct Extent {
 Status read_version(GgufCursor& cursor, const std::string& what) {
   const std::string_view magic = cursor.skip(kMagic.size(), "the magic number");
   if (cursor.status().ok() && magic != kMagic) {
+    if (magic == "OUTR") {
+      return data_loss(what +
+                       ": is a pack of outrider-edge, which streams it from flash. Remedy: " +
+                       "outrider-edge --target, or the model that it was made of");
+    }
     return data_loss(what + ": begins with " + printable(magic) +
                      " instead of \"GGUF\"; is it a GGUF file?");
   }

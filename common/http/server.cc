@@ -201,6 +201,7 @@ struct HttpServer::Parts {
   Mutex mu;
   bool ending OUTRIDER_GUARDED_BY(mu) = false;
   std::set<std::shared_ptr<HttpExchange>> open OUTRIDER_GUARDED_BY(mu);
+  CondVar closed;  // the last of them
   std::unique_ptr<WorkQueue> work;
 };
 
@@ -334,6 +335,7 @@ void HttpServer::Parts::on_done(void* self, MHD_Connection* /*connection*/, void
   }
   const MutexLock lock(server.mu);
   server.open.erase(call->exchange);
+  if (server.open.empty()) server.closed.notify_all();
 }
 
 // Ends pending exchanges: the library must have no suspended connection when it stops.
@@ -383,6 +385,15 @@ HttpServer::~HttpServer() {
 
 const Address& HttpServer::address() const {
   return parts_->address;
+}
+
+bool HttpServer::wait_until_answered(Duration at_most) {
+  const TimePoint until = parts_->clock.now() + at_most;
+  const MutexLock lock(parts_->mu);
+  while (!parts_->open.empty()) {
+    if (parts_->closed.wait_until(parts_->mu, until) == std::cv_status::timeout) break;
+  }
+  return parts_->open.empty();
 }
 
 }  // namespace outrider

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/base/address.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/http/connections.h"
 #include "common/http/routes.h"
@@ -50,6 +51,8 @@ class HttpServer final {
 
   // With the port it got.
   const Address& address() const;
+  // Whether every complete request has been answered, to its last byte, within so long.
+  bool wait_until_answered(Duration at_most);
 
  private:
   struct Parts;

@@ -20,6 +20,14 @@ Status wrong(std::string_view field, const std::string& expected) {
   return invalid_argument("'" + std::string(field) + "' must be " + expected);
 }
 
+// Names the value too, if it is short.
+Status wrong(std::string_view field, const std::string& expected, const Json& value) {
+  constexpr std::size_t kShort = 40;
+  const std::string shown = value.is_primitive() ? value.dump(-1, ' ', true) : "";
+  if (shown.empty() || shown.size() > kShort) return wrong(field, expected);
+  return wrong(field, expected + ", and is " + shown);
+}
+
 Status unsupported(std::string_view field) {
   return unimplemented("'" + std::string(field) + "' is not supported here; leave it out");
 }
@@ -27,9 +35,8 @@ Status unsupported(std::string_view field) {
 Status read_number(const Json& value, std::string_view field, double least, double most,
                    double& out) {
   const std::string range = "a number from " + Json(least).dump() + " to " + Json(most).dump();
-  if (!value.is_number()) return wrong(field, range);
-  const auto number = value.get<double>();
-  if (!std::isfinite(number) || number < least || number > most) return wrong(field, range);
+  const auto number = value.is_number() ? value.get<double>() : std::nan("");
+  if (!std::isfinite(number) || number < least || number > most) return wrong(field, range, value);
   out = number;
   return {};
 }
@@ -37,46 +44,41 @@ Status read_number(const Json& value, std::string_view field, double least, doub
 // 16.0 counts as whole, because some clients have one type of number only.
 Status read_integer(const Json& value, std::string_view field, std::int64_t least,
                     std::int64_t& out) {
-  constexpr double kExact = 9007199254740992;  // 2^53: every whole number up to it is exact
-  const Status expected = wrong(field, "a whole number from " + std::to_string(least));
-  if (value.is_number_float()) {
-    const auto number = value.get<double>();
-    if (number != std::floor(number) || std::abs(number) > kExact) return expected;
-    out = static_cast<std::int64_t>(number);
-  } else if (!value.is_number_integer() ||
-             (value.is_number_unsigned() &&
-              value.get<std::uint64_t>() >
-                  std::uint64_t{std::numeric_limits<std::int64_t>::max()})) {
-    return expected;
-  } else {
-    out = value.get<std::int64_t>();
+  constexpr double kBeyond = 9007199254740992;  // 2^53: every whole number below it is exact
+  const auto number = value.is_number() ? value.get<double>() : std::nan("");
+  if (number != std::floor(number) || number < static_cast<double>(least) || number >= kBeyond) {
+    return wrong(field, "a whole number from " + std::to_string(least) + ", less than 2^53", value);
   }
-  return out < least ? expected : Status();
+  out = static_cast<std::int64_t>(number);
+  return {};
 }
 
 // Any 64 bits, signed or not.
 Status read_seed(const Json& value, std::uint64_t& out) {
   if (value.is_number_unsigned()) {
     out = value.get<std::uint64_t>();
-    return {};
+  } else if (value.is_number_integer()) {
+    out = static_cast<std::uint64_t>(value.get<std::int64_t>());
+  } else {
+    std::int64_t whole = 0;
+    if (!read_integer(value, "seed", std::numeric_limits<std::int64_t>::min(), whole).ok()) {
+      return wrong("seed", "a whole number from -2^63 to 2^64 - 1", value);
+    }
+    out = static_cast<std::uint64_t>(whole);
   }
-  std::int64_t whole = 0;
-  if (!read_integer(value, "seed", std::numeric_limits<std::int64_t>::min(), whole).ok()) {
-    return wrong("seed", "a whole number from -2^63 to 2^64 - 1");
-  }
-  out = static_cast<std::uint64_t>(whole);
   return {};
 }
 
 Status read_bool(const Json& value, std::string_view field, bool& out) {
-  if (!value.is_boolean()) return wrong(field, "true or false");
+  if (!value.is_boolean()) return wrong(field, "true or false", value);
   out = value.get<bool>();
   return {};
 }
 
 Status read_stop(const Json& value, std::vector<std::string>& out) {
   const Json list = value.is_string() ? Json::array({value}) : value;
-  const std::string expected = "a text, or up to " + std::to_string(kMaxStops) + " of them";
+  const std::string expected =
+      "a text, or up to " + std::to_string(kMaxStops) + " of them, none of them empty";
   if (!list.is_array() || list.size() > kMaxStops) return wrong("stop", expected);
   out.clear();
   for (const Json& text : list) {
@@ -118,7 +120,9 @@ Result<std::string> content_of(const Json& content) {
 }
 
 Status read_messages(const Json& value, std::vector<ChatMessage>& out) {
-  if (!value.is_array() || value.empty()) return wrong("messages", "a list of messages");
+  if (!value.is_array() || value.empty()) {
+    return wrong("messages", "a list of one message or more");
+  }
   for (const Json& message : value) {
     if (!message.is_object()) return wrong("messages[]", "an object with role and content");
     OUTRIDER_RETURN_IF_ERROR(check_keys(message, "messages[].", {"role", "content"}));
@@ -322,6 +326,12 @@ Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
           "'slo.unverified' is an event of a stream, before the rest. Remedy: \"stream\": true");
     }
     slo = {};  // the program's default
+  }
+  const Json old_length = json->value("max_tokens", Json());
+  const Json length = json->value("max_completion_tokens", Json());
+  if (!old_length.is_null() && !length.is_null() && old_length != length) {
+    return invalid_argument("'max_tokens' " + old_length.dump() + " and 'max_completion_tokens' " +
+                            length.dump() + " say two things. Remedy: max_completion_tokens alone");
   }
   if (is_chat && request.messages.empty()) return wrong("messages", "there");
   if (!is_chat && !json->contains("prompt")) return wrong("prompt", "there");

@@ -62,13 +62,14 @@ Status check_ids(const std::vector<TokenId>& ids, const Decoder& decoder) {
 // normalisation moved bytes, a part is trusted as a whole or not at all.
 std::vector<Span> trusted_within(const JoinedText& joined, Span within,
                                  const std::string& normalized) {
-  const std::string_view raw =
-      std::string_view(joined.text).substr(within.begin, within.end - within.begin);
+  const bool unchanged =
+      std::string_view(joined.text).substr(within.begin, within.end - within.begin) == normalized;
   std::vector<Span> out;
-  for (const Span& span : joined.trusted) {
-    const Span common{std::max(span.begin, within.begin), std::min(span.end, within.end)};
-    if (common.begin >= common.end) continue;
-    if (raw == normalized) {
+  // They are apart and in order: of a long conversation only the part's own are looked at.
+  for (auto at = std::ranges::upper_bound(joined.trusted, within.begin, {}, &Span::end);
+       at != joined.trusted.end() && at->begin < within.end; ++at) {
+    const Span common{std::max(at->begin, within.begin), std::min(at->end, within.end)};
+    if (unchanged) {
       out.push_back({common.begin - within.begin, common.end - within.begin});
     } else if (common.begin == within.begin && common.end == within.end) {
       out.push_back({0, normalized.size()});

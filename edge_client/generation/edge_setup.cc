@@ -204,7 +204,9 @@ Result<RemoteOptions> remote_options(const GenerationConfig& config) {
   RemoteOptions options = config.remote;
   OUTRIDER_ASSIGN_OR_RETURN(options.server, parse_address(server_of(config)));
   if (!config.token_file.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(options.token, read_secret(config.token_file));
+    Result<std::string> token = read_secret(config.token_file);
+    if (!token.ok()) return token.status().with_context("--token-file");
+    options.token = *std::move(token);
   }
   OUTRIDER_RETURN_IF_ERROR(RemoteVerifier::check_files(options));
   return options;

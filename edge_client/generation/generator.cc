@@ -108,7 +108,7 @@ Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
               parts.clock, listener) {}
 
 std::string Generator::cannot_draft() const {
-  if (parts_.draft == nullptr) return "--draft-source none was chosen";
+  if (parts_.draft == nullptr) return "nothing drafts on this device";
   if (draft_failed_) return "the draft model failed before";
   if (parts_.elastic == nullptr || parts_.elastic->draft_is_smaller(level_)) return "";
   return "level " + parts_.elastic->levels()[level_].name + " answers, and the draft " +

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -99,11 +101,13 @@ Result<int> detokenize_command(const TokenizeOptions& options) {
 Result<int> pack_command(const PackOptions& options) {
   PackOptions packing = options;
   bool begun = false;
-  packing.progress = [&begun](std::int64_t done, std::int64_t total) {
-    begun = true;
-    std::fprintf(stderr, "\rconverting weights: %3.0f %%",
-                 100.0 * static_cast<double>(done) / static_cast<double>(total));
-  };
+  if (isatty(STDERR_FILENO) != 0) {
+    packing.progress = [&begun](std::int64_t done, std::int64_t total) {
+      begun = true;
+      std::fprintf(stderr, "\rconverting weights: %3.0f %%",
+                   100.0 * static_cast<double>(done) / static_cast<double>(total));
+    };
+  }
   packing.notice = [](const std::string& text) {
     std::fprintf(stderr, "weights: %s\n", text.c_str());
   };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -63,6 +64,11 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
   TraceFile trace(options.trace);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   OUTRIDER_ASSIGN_OR_RETURN(const ChatSource chat, setup->chat().wait());
+  if (!has_chat_template(chat, setup->chat().name())) {
+    std::fprintf(stderr,
+                 "chat template: none comes with this model, so it goes on with the prompt as it "
+                 "is. --chat-template NAME or FILE gives it one, --raw does without\n");
+  }
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded,
                             encode_prompt(setup->tokenizer(), chat, prompt, setup->chat().name()));
   if (setup->flash() != nullptr) trace.watch(setup->flash()->log());

@@ -25,7 +25,6 @@ constexpr Duration kServersTurn = std::chrono::seconds(5);
 constexpr Duration kDrainPoll = std::chrono::milliseconds(100);
 // In which answers that were cut end, and their clients read it.
 constexpr Duration kFarewell = std::chrono::seconds(2);
-constexpr Duration kLinger = std::chrono::milliseconds(100);
 
 // The directory's or file's own name.
 std::string name_of_model(const std::string& path) {
@@ -72,7 +71,7 @@ void drain(EdgeServer& server, Duration timeout, Interrupts& interrupts) {
     server.wait_until_idle(kFarewell);
     break;
   }
-  clock.sleep_until(clock.now() + kLinger);
+  server.wait_until_answered(kFarewell);
   interrupts.on_interrupt(nullptr);
 }
 
@@ -91,7 +90,10 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   // So that the first request need not be refused for a template that is on its way.
   setup->chat().settle(kServersTurn);
-  serving.own_name = name_of_model(!config.model.empty() ? config.model : config.tokenizer);
+  serving.own_name = setup->chat().target_name();
+  if (serving.own_name.empty()) {
+    serving.own_name = name_of_model(!config.model.empty() ? config.model : config.tokenizer);
+  }
   serving.chat = &setup->chat();
   serving.defaults = config.answer;
   serving.version = Program::version();

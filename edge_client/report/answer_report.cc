@@ -220,7 +220,7 @@ std::string stats_block(const AnswerReport& report) {
   add_line(block, "tokens",
            fmt::format("{} answered, {} prompt", stats.completion_tokens, stats.prompt_tokens) +
                (stats.cached_tokens.value_or(0) > 0
-                    ? fmt::format(" ({} from the server's cache)", *stats.cached_tokens)
+                    ? fmt::format(" ({} from the cache)", *stats.cached_tokens)
                     : ""));
   add_line(block, "time to first token", known("{:.1f} ms", stats.ttft_ms));
   add_line(block, "time per output token", known("{:.2f} ms", stats.tpot_ms));

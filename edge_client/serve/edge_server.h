@@ -57,6 +57,8 @@ class EdgeServer final {
   void drain();
   // Whether all of them have ended, at the latest after so long.
   bool wait_until_idle(Duration at_most) { return queue_.wait_until_idle(at_most); }
+  // Whether what they said, to its last byte, has been sent within so long.
+  bool wait_until_answered(Duration at_most) { return http_->wait_until_answered(at_most); }
   // Ends them with an error.
   void cut() { queue_.cut(); }
 

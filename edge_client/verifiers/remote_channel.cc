@@ -77,11 +77,14 @@ std::string name_of_server(const Address& server) {
 Result<TlsTexts> read_tls_texts(const RemoteOptions& options) {
   TlsTexts texts;
   if (options.tls_ca.empty()) return texts;
-  OUTRIDER_ASSIGN_OR_RETURN(texts.authorities, read_roots(options.tls_ca));
+  Result<std::string> roots = read_roots(options.tls_ca);
+  if (!roots.ok()) return roots.status().with_context("--tls-ca");
+  texts.authorities = *std::move(roots);
   if (options.tls_cert.empty()) return texts;
-  OUTRIDER_ASSIGN_OR_RETURN(KeyPair pair, read_key_pair(options.tls_cert, options.tls_key));
-  texts.certificates = std::move(pair.certificates);
-  texts.key = std::move(pair.key);
+  Result<KeyPair> pair = read_key_pair(options.tls_cert, options.tls_key);
+  if (!pair.ok()) return pair.status().with_context("--tls-cert and --tls-key");
+  texts.certificates = std::move(pair->certificates);
+  texts.key = std::move(pair->key);
   return texts;
 }
 

@@ -177,7 +177,7 @@ class Answers(WithServer):
         talk = f'{CHAT_LINE}\nAnd now?\n/stats\n'
         answer = self.run_edge('--model', DRAFT, '-n', '12', command='chat', stdin=talk)
         self.assertEqual(answer.code, 0, answer.err)
-        self.assertIn("from the server's cache", answer.out + answer.err)
+        self.assertIn("from the cache", answer.out + answer.err)
 
     def test_a_chat_explains_each_answer_and_traces_all(self):
         with tempfile.TemporaryDirectory() as folder:

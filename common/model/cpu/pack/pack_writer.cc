@@ -38,9 +38,15 @@ PackWriter::PackWriter(std::string path, std::string partial, UniqueFd descripto
     : path_(std::move(path)), partial_(std::move(partial)), file_(std::move(descriptor), path_) {}
 
 Result<std::unique_ptr<PackWriter>> PackWriter::create(const std::string& path) {
+  if (std::error_code error; std::filesystem::is_directory(path, error)) {
+    return invalid_argument(path + ": is a folder. Remedy: name a file in it");
+  }
   std::string partial = path + ".partial-XXXXXX";
   UniqueFd descriptor(::mkostemp(partial.data(), O_CLOEXEC));
-  if (!descriptor.valid()) return invalid_argument(partial + ": " + errno_message(errno));
+  if (!descriptor.valid()) {
+    const int why = errno;
+    return invalid_argument(path + ": cannot be written: " + errno_message(why));
+  }
   std::unique_ptr<PackWriter> writer(new PackWriter(path, partial, std::move(descriptor)));
   // Room for the header.
   OUTRIDER_RETURN_IF_ERROR(writer->file_.write(std::vector<std::byte>(kPackPage)));

@@ -117,6 +117,14 @@ TEST_F(PrivateFileTest, ALineIsAddedBehindALineWithoutAnEnd) {
   EXPECT_EQ(text(), "bob sha256:00\nalice sha256:11\ncarol\n");
 }
 
+TEST_F(PrivateFileTest, AFileOfThisFolderNeedsNoPath) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  const Status added = append_to_private_file("new", "alice");
+  std::filesystem::current_path(here);
+  EXPECT_EQ(added, Status());
+}
+
 TEST_F(PrivateFileTest, TheFileKeepsItsModeAndItsOwner) {
   write("bob\n", 0640);
   const bool is_root = geteuid() == 0;

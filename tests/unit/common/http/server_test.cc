@@ -152,6 +152,21 @@ TEST_F(HttpServerTest, AnswersWhileManyStreamsAreOpen) {
   for (HttpClient& client : clients) EXPECT_THAT(client.read_all(), HasSubstr("last"));
 }
 
+TEST_F(HttpServerTest, ItIsKnownWhenEveryByteOfAnAnswerIsOnItsWay) {
+  start();
+  EXPECT_TRUE(server_->wait_until_answered(Duration{0}));
+  HttpClient client(address());
+  client.get("/later");
+  const std::shared_ptr<HttpExchange> exchange = next_waiting();
+  ASSERT_NE(exchange, nullptr);
+  EXPECT_FALSE(server_->wait_until_answered(from_ms(10)));
+  exchange->begin({.body = "first"});
+  exchange->end();
+  EXPECT_TRUE(server_->wait_until_answered(std::chrono::seconds(30)));
+  server_.reset();
+  EXPECT_THAT(client.read_all(), AllOf(HasSubstr("first"), HasSubstr("\r\n0\r\n\r\n")));
+}
+
 TEST_F(HttpServerTest, SeesThatAClientHasGoneThoughNothingIsWritten) {
   start();
   HttpClient client(address());

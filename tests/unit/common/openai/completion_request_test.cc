@@ -93,6 +93,11 @@ TEST(OpenaiRequest, AWholeAnswerHasNothingUnverified) {
 TEST(OpenaiRequest, WhatOtherClientsSendIsRead) {
   EXPECT_EQ(chat(R"("max_tokens":16.0)")->params.text.max_tokens, 16);
   EXPECT_EQ(chat(R"("max_completion_tokens":5)")->params.text.max_tokens, 5);
+  EXPECT_EQ(chat(R"("max_tokens":5,"max_completion_tokens":5)")->params.text.max_tokens, 5);
+  EXPECT_THAT(chat(R"("max_tokens":7,"max_completion_tokens":5)").status().message(),
+              HasSubstr("'max_tokens' 7 and 'max_completion_tokens' 5 say two things"));
+  EXPECT_THAT(chat(R"("max_tokens":1e30)").status().message(),
+              HasSubstr("from 1, less than 2^53, and is 1e+30"));
   EXPECT_EQ(chat(R"("seed":18446744073709551615)")->params.text.choice.seed, ~std::uint64_t{0});
   EXPECT_EQ(chat(R"("seed":-9223372036854775808)")->params.text.choice.seed,
             std::uint64_t{1} << 63);

@@ -287,7 +287,7 @@ TEST_F(GeneratorTest, WithoutADraftTheTargetDecodesAlone) {
   const AnswerReport report = *generator.answer(std::move(one), {});
   EXPECT_EQ(report.record.ids, expected({1, 2, 3}, 20));
   EXPECT_EQ(report.record.strategy, "ar");
-  EXPECT_EQ(report.record.speculation, "OFF because --draft-source none was chosen");
+  EXPECT_EQ(report.record.speculation, "OFF because nothing drafts on this device");
 }
 
 TEST(EdgeSetupTest, PutsAnEdgeTogetherFromDirectories) {

@@ -114,21 +114,35 @@ const CLI::Option* option_of(const CLI::App& app, const std::vector<std::string>
   return nullptr;
 }
 
-// CLI11 reads -hf as -h -f, and -md as -m with the value d: flags that people know from other
-// programs would do what nobody asked for. Only a number may stand behind a short flag without a
-// blank. Returns the first other such argument; empty: there is none.
-std::string glued_argument(const CLI::App& app, const std::vector<std::string>& arguments) {
-  bool is_value = false;
+// What CLI11 would read as nobody meant it; empty: nothing.
+//
+// -hf is -h -f to it, and -md is -m with the value d: flags that people know from other programs
+// would do what nobody asked for. Only a number may stand behind a short flag without a blank. And
+// a flag whose value was forgotten takes the next flag for it.
+std::string misread_argument(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::string waiting;  // a flag whose value comes next
   for (const std::string& argument : arguments) {
     if (argument == "--") return "";
-    const bool is_short = argument.size() > 1 && argument[0] == '-' && std::isalpha(argument[1]);
-    if (!std::exchange(is_value, false) && is_short && argument.size() > 2 && argument[2] != '=') {
-      const CLI::Option* option = option_of(app, arguments, argument.substr(0, 2));
-      if (option != nullptr && !read_number<double>(argument.substr(2))) return argument;
-    }
     const CLI::Option* option =
         argument.starts_with('-') ? option_of(app, arguments, argument) : nullptr;
-    is_value = option != nullptr && option->get_items_expected_max() > 0;
+    if (!waiting.empty()) {
+      if (option != nullptr && argument.starts_with("--")) {
+        return waiting + " needs a value, and " + argument + " follows. A value that begins so " +
+               "stands behind a =, as in " + waiting + "=" + argument;
+      }
+      waiting.clear();
+      continue;
+    }
+    const bool is_short = argument.size() > 1 && argument[0] == '-' && std::isalpha(argument[1]);
+    if (is_short && argument.size() > 2 && argument[2] != '=' &&
+        option_of(app, arguments, argument.substr(0, 2)) != nullptr &&
+        !read_number<double>(argument.substr(2))) {
+      return "unknown argument '" + argument +
+             "'. A short flag and its value stand apart, as in -" + argument[1] + " VALUE";
+    }
+    if (option == nullptr || option->get_items_expected_min() == 0) continue;
+    const std::vector<std::string>& names = option->get_lnames();
+    waiting = names.empty() ? argument : "--" + names.front();
   }
   return "";
 }
@@ -211,9 +225,8 @@ std::optional<int> Program::parse(int argc, const char* const* argv) {
     // Only the command that was named: two commands may fill the same variable.
     command->preparse_callback([command](std::size_t) { harden(*command); });
   }
-  if (const std::string glued = glued_argument(app_, arguments_); !glued.empty()) {
-    return usage_error("unknown argument '" + glued +
-                       "'. A short flag and its value stand apart, as in -" + glued[1] + " VALUE");
+  if (const std::string misread = misread_argument(app_, arguments_); !misread.empty()) {
+    return usage_error(misread);
   }
   try {
     app_.parse(argc, argv);
@@ -250,8 +263,14 @@ int Program::finish(const Status& status) const {
 }
 
 int Program::usage_error(const std::string& message) const {
+  std::string with_command = app_.get_name();
+  for (const CLI::App* command : app_.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!arguments_.empty() && arguments_[0] == command->get_name()) {
+      with_command += " " + arguments_[0];
+    }
+  }
   std::fprintf(stderr, "%s: %s\nTry '%s --help'.\n", app_.get_name().c_str(), message.c_str(),
-               app_.get_name().c_str());
+               with_command.c_str());
   return kExitUsage;
 }
 

@@ -160,6 +160,16 @@ TEST_F(ProgramTest, PrintConfigGivesAFileThatReadsBackTheSame) {
   EXPECT_THAT(second.stop, ElementsAre("x", "y"));
 }
 
+TEST_F(ProgramTest, AFlagWhoseValueWasForgottenTakesNoOtherFlagForIt) {
+  Sample forgotten;
+  EXPECT_EQ(forgotten.parse({"run", "-p", "--temp", "1"}), kExitUsage);
+  EXPECT_THAT(forgotten.err, HasSubstr("--prompt needs a value, and --temp follows"));
+  EXPECT_THAT(forgotten.err, HasSubstr("run --help'"));
+  Sample meant;
+  EXPECT_EQ(meant.parse({"run", "--prompt=--temp", "--temp", "1"}), -1) << meant.err;
+  EXPECT_EQ(meant.prompt, "--temp");
+}
+
 // -hf and -md are other programs' flags; CLI11 would read help, and -m with the value d.
 TEST_F(ProgramTest, AShortFlagIsNotReadOutOfALongerWord) {
   for (const char* word : {"-hf", "-pd", "-pmodel", "-hfp"}) {

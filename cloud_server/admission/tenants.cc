@@ -72,8 +72,9 @@ Result<std::shared_ptr<const TenantKey>> Tenants::find(std::string_view token) c
     if (key->hash && same(hash, *key->hash)) found = key;
   }
   if (found != nullptr) return found;
-  return unauthenticated("the call has no key that this server knows; " +
-                         std::string("expected authorization: Bearer KEY"));
+  return unauthenticated(
+      "the call has no key that this server knows, as authorization: Bearer KEY. Remedy: an edge's "
+      "--token-file, an OpenAI client's api_key");
 }
 
 Result<std::shared_ptr<const TenantKey>> Tenants::find_certificate(

@@ -110,7 +110,7 @@ void LevelBook::note(const LevelChoice& choice, const std::optional<LevelSwitch>
   if (switched) record.course += "," + std::to_string(switched->from_token) + ":" + last.name;
   record.divergence = last.divergence;
   record.agreement = last.agreement;
-  record.keeps_slo = choice.keeps;
+  record.predicted_keeps_slo = choice.keeps;
   record.predicted_ttft_ms = choice.predicted.ttft_ms;
   record.predicted_tpot_ms = choice.predicted.tpot_ms;
   record.predicted_time_ms = choice.predicted.time_ms;

@@ -91,7 +91,7 @@ struct LevelRecord {
   std::string course;     // all that answered, as --level takes it: "100,12:60"
   double divergence = 0;  // of the last, from the full model, and the share of its likeliest
   double agreement = 1;   // tokens, as the level table says
-  bool keeps_slo = true;  // expected to keep what the request asked for
+  bool predicted_keeps_slo = true;  // what the request asked for
   double predicted_ttft_ms = 0;
   double predicted_tpot_ms = 0;
   std::optional<double> predicted_time_ms = {};  // nothing: no length was known
@@ -104,7 +104,7 @@ struct LevelRecord {
     field("course", self.course);
     field("divergence", self.divergence);
     field("agreement", self.agreement);
-    field("keeps_slo", self.keeps_slo);
+    field("predicted_keeps_slo", self.predicted_keeps_slo);
     field("predicted_ttft_ms", self.predicted_ttft_ms);
     field("predicted_tpot_ms", self.predicted_tpot_ms);
     field("predicted_time_ms", self.predicted_time_ms);

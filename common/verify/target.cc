@@ -96,7 +96,8 @@ Status check_length(Position length, const Target& target) {
   if (length < target.limits.max_positions) return {};
   return invalid_argument("the prompt has " + std::to_string(length) +
                           " tokens, and the target's context holds " +
-                          std::to_string(target.limits.max_positions) + ", the answer included");
+                          std::to_string(target.limits.max_positions) +
+                          ", the answer included. Remedy: shorten the prompt");
 }
 
 }  // namespace

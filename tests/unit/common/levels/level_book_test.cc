@@ -69,7 +69,7 @@ TEST(LevelBook, AnAnswerSaysWhatTheNextWillTake) {
   EXPECT_EQ(record.name, "100");
   EXPECT_EQ(record.course, "100");
   EXPECT_EQ(record.predicted_tpot_ms, 20);
-  EXPECT_TRUE(record.keeps_slo);
+  EXPECT_TRUE(record.predicted_keeps_slo);
   EXPECT_EQ(book.profile()[0].tpot_ms, 40) << "half way to what it took";
   const LevelChoice next = *book.choose({.slo = slo}, {.prompt_tokens = 10});
   EXPECT_EQ(next.level, 1u) << "and answers are about that long";

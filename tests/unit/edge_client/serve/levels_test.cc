@@ -102,7 +102,7 @@ TEST_F(EdgeLevelsTest, ADeadlineChoosesALevel) {
   asked["slo"] = {{"time_ms", 0.01}};
   const json late = body_of(post(asked));
   EXPECT_EQ(late["level"]["name"], "40");
-  EXPECT_FALSE(late["level"]["keeps_slo"].get<bool>());
+  EXPECT_FALSE(late["level"]["predicted_keeps_slo"].get<bool>());
   asked["slo"]["strict"] = true;
   EXPECT_THAT(post(asked), AllOf(HasSubstr("400"), HasSubstr("no level keeps the slo")));
   asked["slo"] = {{"time_ms", 0}};

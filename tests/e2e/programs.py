@@ -112,8 +112,10 @@ class Server:
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.log = []
         self._lines = queue.Queue()
-        for stream in (self.process.stdout, self.process.stderr):
-            threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+        self._readers = [threading.Thread(target=self._read, args=(stream,), daemon=True)
+                         for stream in (self.process.stdout, self.process.stderr)]
+        for reader in self._readers:
+            reader.start()
         self.address = self._wait_for_address()
         self.port = int(self.address.rsplit(':', 1)[1])
 
@@ -150,13 +152,20 @@ class Server:
     def kill(self):
         """SIGKILL, like a power cut."""
         self.process.kill()
-        self.process.wait()
+        self._wait()
 
     def stop(self):
         """SIGTERM; returns the exit code."""
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(timeout=ANSWER_SECONDS)
+        return self._wait()
+
+    def _wait(self):
+        """Its last lines are read after it has ended."""
+        code = self.process.wait(timeout=ANSWER_SECONDS)
+        for reader in self._readers:
+            reader.join(timeout=10)  # what it started may hold its streams
+        return code
 
     def __enter__(self):
         return self

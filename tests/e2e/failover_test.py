@@ -13,19 +13,20 @@ import os
 import re
 import shutil
 import signal
-import socket
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
 import programs
-from programs import ROOT, Edge, edge
+from programs import ROOT, Edge, edge, free_port
 from runner import run_tests
 
 TARGET, DRAFT = os.environ.get('OUTRIDER_FAILOVER_PAIR', f'{programs.TARGET},{programs.DRAFT}').split(',')
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 PACED = ('--pace-pass-ms', '60')
+# A drafted answer has four passes or more, of which some are to come when its first letters are there.
+FEW_PASSES = ('--pace-pass-ms', '400')
+SHARED = ('--pace-pass-ms', '200')  # two edges are in the midst of their answers
 CUTS = int(os.environ.get('OUTRIDER_FAILOVERS', '4'))
 SAMPLINGS = (('--temp', '0'), ('--temp', '0.8', '--seed', '4'))
 COMMON = ('--tokenizer', DRAFT, '--strategy', 'ar', '-p', PROMPT, '-n', '40', '-c', '256', '--json')
@@ -41,9 +42,7 @@ class Server(programs.Server):
 
 
 def free_address():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return f'127.0.0.1:{probe.getsockname()[1]}'
+    return f'127.0.0.1:{free_port()}'
 
 
 class Failover(unittest.TestCase):
@@ -73,6 +72,12 @@ class Failover(unittest.TestCase):
             self.assertTrue(letter, 'the answer ended early')
             letters += letter
 
+    def wait_for_failover(self, running):
+        said = ''
+        while 'failover: ' not in said:
+            said = running.process.stderr.readline()
+            self.assertTrue(said, 'the answer ended early')
+
     def assert_same(self, answer, sampling):
         self.assertEqual(answer.code, 0, answer.err)
         self.assertEqual(answer.json['ids'], self.whole[sampling], answer.err)
@@ -80,9 +85,9 @@ class Failover(unittest.TestCase):
 
     def test_a_pack_that_takes_over_is_speculated_with_by_trees(self):
         for sampling in SAMPLINGS:
-            with Server(*PACED) as server:
+            with Server(*FEW_PASSES) as server:
                 running = Edge('run', '--server', server.address, '--target', self.packs['auto'], *QUICK, *DRAFTED, *sampling)
-                self.wait_for_letters(running, 20)
+                self.wait_for_letters(running, 1)
                 server.kill()
                 answer = running.wait()
             self.assert_same(answer, sampling)
@@ -95,9 +100,9 @@ class Failover(unittest.TestCase):
         places = ((drafting, DRAFTED), (drafting, (*DRAFTED, '--draft-source', 'both')),
                   (looking_up, (*modelless, *looking_up)), (drafting, (*modelless, '--draft-at', 'server')))
         for sampling, (of_server, of_edge) in itertools.product(SAMPLINGS, places):
-            with self.subTest(server=of_server, edge=of_edge), Server(*PACED, *of_server) as server:
+            with self.subTest(server=of_server, edge=of_edge), Server(*FEW_PASSES, *of_server) as server:
                 running = Edge('run', '--server', server.address, '--target', self.packs['auto'], *QUICK, *of_edge, *sampling)
-                self.wait_for_letters(running, 20)
+                self.wait_for_letters(running, 10)  # the first token or two come without drafts
                 server.kill()
                 answer = running.wait()
                 self.assert_same(answer, sampling)
@@ -132,13 +137,13 @@ class Failover(unittest.TestCase):
 
     def test_a_server_that_comes_back_takes_over_again(self):
         for sampling in SAMPLINGS:
-            with Server(*PACED) as server:
+            with Server(*PACED, port=free_port()) as server:
                 # A flash so slow that this device alone would need half a minute.
                 running = self.start(server.address, '--memory-budget', self.budget(),
                                      '--flash-bandwidth', '15MB/s', *sampling)
                 self.wait_for_letters(running, 10)
                 server.kill()
-                time.sleep(1)
+                self.wait_for_failover(running)
                 with Server(*PACED, port=server.port):
                     answer = running.wait()
             self.assert_same(answer, sampling)
@@ -187,11 +192,11 @@ class Failover(unittest.TestCase):
                          answer.err)
 
     def test_other_arithmetic_is_said_or_refused(self):
-        with Server(*PACED) as server:
+        with Server(*SHARED) as server:
             running = self.start(server.address, pack='int8')
-            self.wait_for_letters(running, 20)
             strict = self.start(server.address, '--strict-target', pack='int8')
-            self.wait_for_letters(strict, 20)
+            self.wait_for_letters(running, 10)
+            self.wait_for_letters(strict, 10)
             server.kill()
             answer, refused = running.wait(), strict.wait()
         self.assertEqual(answer.code, 0, answer.err)
@@ -205,12 +210,12 @@ class Failover(unittest.TestCase):
         pack = Path(self.folder.name) / 'draft.pack'
         self.assertEqual(edge('pack', '--model', DRAFT, '--out', pack).code, 0)
         for other in (DRAFT, pack):
-            with Server(*PACED) as server:
+            with Server(*SHARED) as server:
                 flags = ('--server', server.address, *QUICK, *COMMON)
                 refused = Edge('run', *flags, '--target', other)
-                self.wait_for_letters(refused, 20)
                 named = Edge('run', *flags, '--offline-target', other)
-                self.wait_for_letters(named, 20)
+                self.wait_for_letters(refused, 10)
+                self.wait_for_letters(named, 10)
                 server.kill()
                 refused, named = refused.wait(), named.wait()
             self.assertEqual(refused.code, 1, refused.err)
@@ -221,13 +226,13 @@ class Failover(unittest.TestCase):
     def test_a_flash_that_fails_hands_back_to_the_server(self):
         pack = Path(self.folder.name) / 'failing.pack'
         shutil.copyfile(self.packs['auto'], pack)
-        with Server(*PACED) as server:
+        with Server(*PACED, port=free_port()) as server:
             running = Edge('run', '--server', server.address, '--target', pack, *COMMON,
                            '--memory-budget', self.budget(), '--flash-bandwidth', '15MB/s',
                            '--failover-after', '1', '--failback-after', '60', '--temp', '0')
             self.wait_for_letters(running, 10)
             server.kill()
-            time.sleep(1)
+            self.wait_for_failover(running)
             os.truncate(pack, pack.stat().st_size // 2)
             with Server(*PACED, port=server.port):
                 answer = running.wait()

@@ -19,7 +19,7 @@ from runner import run_tests
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 ANSWER = ('--tokenizer', DRAFT, '-p', PROMPT, '-c', '256', '--json')
 LONG = ('-n', '40')
-PACED = ('--pace-pass-ms', '60')  # slow enough that a test can act in the middle of an answer
+PACED = ('--pace-pass-ms', '300')  # slow enough that a test can act in the middle of an answer
 
 
 class Keys(unittest.TestCase):
@@ -104,13 +104,13 @@ class KeysThatGo(Keys):
     """The key's line is removed from the server's file in the middle of an answer."""
 
     def answer_while_the_key_goes(self, *flags):
-        key = self.write(self.key)
+        key, without_it = self.write(self.key), self.folder / 'later'
+        new_key(without_it)
         with Server(*PACED, '--token-file', self.tokens) as server:
             running = Edge('run', '--server', server.address, '--token-file', key, *ANSWER,
                            *LONG, '--model', DRAFT, '--strategy', 'sd', *flags)
-            self.assertTrue(running.process.stdout.read(10))
-            self.tokens.write_text('', encoding='utf-8')
-            new_key(self.tokens)
+            self.assertTrue(running.process.stdout.read(1))
+            without_it.replace(self.tokens)
             server.process.send_signal(signal.SIGHUP)
             return running.wait()
 

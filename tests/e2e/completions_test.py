@@ -11,13 +11,12 @@ import re
 import shutil
 import signal
 import tempfile
-import threading
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from programs import BIN, DRAFT, TARGET, Edge, Server, edge, limit, make_certificate, new_key
+from programs import BIN, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, limit, make_certificate, new_key
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -245,10 +244,10 @@ class Shares(unittest.TestCase):
             least = re.search(r'kv-memory of alice is less .* needs, (\d+) bytes', str(refused.exception))
             self.assertTrue(least, refused.exception)
             limit(tokens, f'kv-memory={least.group(1)}')
-            with Server('--http-port', 0, '--token-file', tokens, '--pace-pass-ms', 20) as server:
+            with Server('--http-port', 0, '--token-file', tokens, '--pace-pass-ms', 100) as server:
                 alice = Client(server, key)
                 connection, response = alice.open(
-                    'POST', '/v1/completions', {'prompt': 'The robot', 'stream': True, 'max_tokens': 300})
+                    'POST', '/v1/completions', {'prompt': 'The robot', 'stream': True, 'max_tokens': 300, 'ignore_eos': True})
                 while 'text' not in response.readline().decode():
                     pass
                 code, answer = alice.chat(max_tokens=300, messages=[{'role': 'user', 'content': PROMPT * 7}])
@@ -266,17 +265,19 @@ class Shares(unittest.TestCase):
 
 class Ends(unittest.TestCase):
     def test_a_draining_server_ends_what_it_began(self):
-        server = Server('--http-port', 0, '--pace-pass-ms', 20)
-        client = Client(server)
-        _, whole = client.chat(max_tokens=30)
-        answers = []
-        asking = threading.Thread(target=lambda: answers.append(client.chat(max_tokens=30)))
-        asking.start()
-        time.sleep(0.3)
-        self.assertEqual(server.stop(), 0)
-        asking.join(timeout=30)
-        self.assertEqual(answers[0][0], 200, answers)
-        self.assertEqual(answers[0][1]['choices'], whole['choices'])
+        with Server('--http-port', 0, '--metrics-port', 0, *FORGETFUL, '--pace-pass-ms', 100) as server, ThreadPoolExecutor(1) as pool:
+            client = Client(server)
+            _, whole = client.chat(max_tokens=30)
+            while server.metric('num_requests_running') > 0:  # counted after the answer
+                time.sleep(0.01)
+            asked = pool.submit(client.chat, max_tokens=30)
+            while server.metric('num_requests_running') < 1:
+                time.sleep(0.01)
+            server.process.terminate()
+            code, answer = asked.result(timeout=60)
+            self.assertEqual(code, 200, answer)
+            self.assertEqual(answer['choices'], whole['choices'])
+            self.assertEqual(server.stop(), 0)
 
     def test_beyond_this_machine_there_are_none(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -311,11 +312,11 @@ class DraftsOfTheServer(unittest.TestCase):
             return (texts, *(server.metric(name) for name in ('server_draft_tokens_accepted_total', 'device_passes_total')))
 
     def test_by_look_up_and_by_a_model(self):
-        plain, none, passes = self.answers('--draft-source', 'none')
+        plain, none, passes = self.answers(*self.PAYS, '--draft-source', 'none')
         self.assertEqual(none, 0)
         for flags in ((), ('--draft-model', DRAFT), ('--draft-model', DRAFT, '--draft-source', 'model'),
                       ('--draft-model', DRAFT, '--draft-threads', '1')):
-            texts, accepted, fewer = self.answers(*flags)
+            texts, accepted, fewer = self.answers(*self.PAYS, *flags)
             self.assertEqual(texts, plain, flags)
             self.assertGreater(accepted, 0, flags)
             self.assertLess(fewer, passes, flags)

@@ -23,6 +23,7 @@ from runner import run_tests
 QUESTION = {'messages': [{'role': 'user', 'content': 'Pick up the red cup.'}], 'stream': True}
 STREAMS = 64
 PACED = (*FORGETFUL, '--pace-pass-ms', '20')
+SLOW = (*FORGETFUL, '--pace-pass-ms', '100')
 PRICES = '''date = "2026-01-31"
 [api]
 input = 2
@@ -66,13 +67,24 @@ class ServingEdge:
         found = re.search(rf'^outrider_edge_{name} (\S+)$', self.get('/metrics')[1], re.M)
         return float(found[1]) if found else None
 
-    def ask(self, tokens):
-        """The head of a stream that has begun or is queued."""
+    def ask(self, tokens, **more):
+        """A stream that has begun or is queued."""
         connection = http.client.HTTPConnection(self.address, timeout=100)
         connection.request('POST', '/v1/chat/completions',
-                           json.dumps({**QUESTION, 'max_tokens': tokens}),
+                           json.dumps({**QUESTION, 'max_tokens': tokens, **more}),
                            {'Content-Type': 'application/json'})
         return connection
+
+    def begin(self, tokens):
+        """A stream of so many tokens whose first is there: its connection, its response, and what that has said."""
+        connection = self.ask(tokens, ignore_eos=True)
+        response, heard = connection.getresponse(), b''
+        while not re.search(rb'"content":"[^"]', heard):  # the first event's is empty
+            line = response.readline()
+            if not line:
+                raise AssertionError(f'no token came: {heard!r}')
+            heard += line
+        return connection, response, heard
 
     def wait_for(self, what, wanted):
         give_up = time.monotonic() + START_SECONDS
@@ -98,8 +110,9 @@ class Health(unittest.TestCase):
         with Server(*PACED) as server, \
                 ServingEdge('--server', server.address, '--max-queued-requests', STREAMS) as edge:
             wait_until_served(edge.base)
-            streams = [edge.ask(8) for _ in range(STREAMS)]
-            edge.wait_for(lambda: edge.link()['waiting'] >= STREAMS - 2, True)
+            longest, response, _ = edge.begin(900)
+            streams = [edge.ask(8) for _ in range(STREAMS - 1)]
+            edge.wait_for(lambda: edge.link()['waiting'], len(streams))
             worst = 0
             for path in ('/health/live', '/health/ready', '/health', '/version', '/metrics') * 10:
                 begin = time.monotonic()
@@ -108,6 +121,8 @@ class Health(unittest.TestCase):
                 self.assertEqual(code, 200, path)
             self.assertGreater(edge.link()['waiting'], STREAMS // 2, 'they were not open meanwhile')
             self.assertLess(worst, 1)
+            response.close()
+            longest.close()
             for stream in streams:
                 self.assertTrue(stream.getresponse().read().endswith(b'data: [DONE]\n\n'))
                 stream.close()
@@ -142,9 +157,7 @@ class Health(unittest.TestCase):
         with Server('--pace-pass-ms', '200') as server, \
                 ServingEdge('--server', server.address, '--reconnect-timeout', '3') as edge:
             wait_until_served(edge.base)
-            stream = edge.ask(40)
-            response = stream.getresponse()
-            response.read(200)
+            stream, response, _ = edge.begin(200)
             self.assertEqual(edge.link()['link'], 'online')
             server.kill()
             edge.wait_for(lambda: edge.link()['link'], 'degraded')
@@ -152,16 +165,15 @@ class Health(unittest.TestCase):
             edge.wait_for(lambda: edge.link()['link'], 'offline')
             self.assertIn(b'error', response.read())
             stream.close()
-            self.assertEqual(edge.metric('resume_total{model_name="demo-draft",result="failure"}'), 1)
+            edge.wait_for(lambda: edge.metric('resume_total{model_name="demo-draft",result="failure"}'), 1)  # counted after it
 
 
 class Draining(unittest.TestCase):
     def test_sigterm_lets_answers_end_and_takes_no_more(self):
-        with Server(*PACED) as server, ServingEdge('--server', server.address) as edge:
+        with Server(*SLOW) as server, ServingEdge('--server', server.address) as edge:
             wait_until_served(edge.base)
-            running, queued = edge.ask(100), edge.ask(8)
-            begun = running.getresponse()
-            begun.read(200)
+            _, begun, _ = edge.begin(60)
+            queued = edge.ask(8)
             edge.wait_for(lambda: edge.link()['waiting'], 1)
             edge.running.process.send_signal(signal.SIGTERM)
             edge.wait_for(lambda: edge.get('/health/ready')[0], 503)
@@ -173,20 +185,19 @@ class Draining(unittest.TestCase):
                 self.assertTrue(body.endswith(b'data: [DONE]\n\n'), body[-300:])
             self.assertEqual(edge.running.wait().code, 0)
 
-    def refused(self, edge):
+    def refused(self, edge, **more):
         """The HTTP error of a request for an answer that is not streamed."""
         with self.assertRaises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(urllib.request.Request(
-                edge.base + '/v1/chat/completions', json.dumps({**QUESTION, 'stream': False}).encode()), timeout=60)
+                edge.base + '/v1/chat/completions', json.dumps({**QUESTION, 'stream': False, **more}).encode()), timeout=60)
         return refused.exception
 
     def test_what_outlasts_the_time_for_it_ends_with_an_error(self):
         with Server('--pace-pass-ms', '100') as server, \
                 ServingEdge('--server', server.address, '--shutdown-timeout', '0.5') as edge:
             wait_until_served(edge.base)
-            running, queued = edge.ask(100), edge.ask(8)
-            begun = running.getresponse()
-            begun.read(100)
+            _, begun, _ = edge.begin(300)
+            queued = edge.ask(8)
             edge.wait_for(lambda: edge.link()['waiting'], 1)
             edge.running.process.send_signal(signal.SIGTERM)
             for response in (begun, queued.getresponse()):
@@ -196,11 +207,9 @@ class Draining(unittest.TestCase):
             self.assertEqual(edge.running.wait().code, 0)
 
     def test_clients_and_health_are_told_soon_that_the_server_is_gone(self):
-        with Server(*PACED) as server, ServingEdge('--server', server.address) as edge:
+        with Server(*SLOW) as server, ServingEdge('--server', server.address) as edge:
             wait_until_served(edge.base)
-            stream = edge.ask(200)
-            response = stream.getresponse()
-            response.read(200)
+            stream, response, _ = edge.begin(200)
             server.kill()
             begin = time.monotonic()
             line = next(line for line in response if line.startswith(b': ') and b'still here' not in line)
@@ -219,17 +228,15 @@ class Draining(unittest.TestCase):
             self.assertIn('server', json.loads(refused.read())['error']['message'])
 
     def test_a_server_that_falls_silent_is_told_of_and_loses_nothing(self):
-        with Server(*PACED) as server, ServingEdge('--server', server.address) as edge:
+        with Server(*SLOW) as server, ServingEdge('--server', server.address) as edge:
             wait_until_served(edge.base)
-            undisturbed = text_of(edge.ask(60).getresponse().read())
-            stream = edge.ask(60)
-            response = stream.getresponse()
-            heard = b''.join(response.readline() for _ in range(20))
+            undisturbed = text_of(edge.ask(40, ignore_eos=True).getresponse().read())
+            stream, response, heard = edge.begin(40)
             server.process.send_signal(signal.SIGSTOP)
             try:
                 while b'the server has been silent for' not in heard:
                     line = response.readline()
-                    self.assertTrue(line, 'the stream ended')
+                    self.assertTrue(line, f'the stream ended: {heard!r}')
                     heard += line
                 self.assertEqual(edge.get('/health')[0], 503)
             finally:
@@ -241,12 +248,11 @@ class Draining(unittest.TestCase):
             self.assertEqual(edge.get('/health')[0], 200)
 
     def test_a_whole_answer_of_a_silent_server_ends_with_a_remedy(self):
-        with Server('--pace-pass-ms', '200') as server, ServingEdge('--server', server.address) as edge:
+        with Server('--pace-pass-ms', '200', '--metrics-port', 0) as server, ServingEdge('--server', server.address) as edge:
             wait_until_served(edge.base)
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                asked = pool.submit(self.refused, edge)
-                edge.wait_for(lambda: edge.link()['running'], True)
-                time.sleep(1.0)  # it has its first tokens
+                asked = pool.submit(self.refused, edge, max_tokens=200, ignore_eos=True)
+                edge.wait_for(lambda: server.metric('device_passes_total') > 2, True)  # it has its first tokens
                 server.process.send_signal(signal.SIGSTOP)
                 try:
                     refused = asked.result(timeout=15)
@@ -282,14 +288,14 @@ class UsageRecords(unittest.TestCase):
                     stream = edge.ask(20)
                     stream.getresponse().read()
                     stream.close()
+                    edge.wait_for(lambda: edge.link()['running'], False)  # it counts after the answer, as the server does
                 sums = {name: edge.metric(name + '{model_name="demo-draft"}') for name in
                         ('target_passes_total', 'rows_total', 'rows_died_total',
                          'device_seconds_total', 'net_rtt_seconds_count')}
                 stood = edge.metric('spec_decode_num_accepted_tokens_per_pos_total'
                                     '{model_name="demo-draft",position="0"}')
                 self.assertGreater(stood, 0)
-                self.assertEqual(stood, server.metric('spec_decode_num_accepted_tokens_per_pos_total',
-                                                      'position="0"'))
+                edge.wait_for(lambda: server.metric('spec_decode_num_accepted_tokens_per_pos_total', 'position="0"'), stood)
                 dollars = edge.metric(
                     'dollars_total{model_name="demo-draft",of="device",prices_of="2026-01-31"}')
             lines = [json.loads(line) for line in log.read_text(encoding='utf-8').splitlines()]

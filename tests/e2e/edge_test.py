@@ -20,7 +20,7 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import DRAFT, FORGETFUL, TARGET, Edge, Server, edge
+from programs import ANSWER_SECONDS, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, free_port
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -429,12 +429,11 @@ class BrokenLinks(unittest.TestCase):
     def start(self, server, *flags):
         """An edge in the middle of its answer."""
         running = Edge('run', '--server', server.address, *self.COMMON, *flags)
-        time.sleep(0.8)
-        self.assertIsNone(running.process.poll(), 'the answer ended too soon to be disturbed')
+        self.assertTrue(running.process.stdout.read(1), 'the answer ended before its first letter')
         return running
 
     def test_a_killed_server_that_comes_back_costs_no_token(self):
-        with Server(*PACED) as server:
+        with Server(*PACED, port=free_port()) as server:
             undisturbed = edge('run', '--server', server.address, *self.COMMON)
             running = self.start(server)
             server.kill()
@@ -445,7 +444,7 @@ class BrokenLinks(unittest.TestCase):
         self.assertEqual(answer.json['ids'], undisturbed.json['ids'])
 
     def test_another_model_in_the_server_s_place_ends_the_answer_with_what_is_there(self):
-        with Server(*PACED) as server:
+        with Server(*PACED, port=free_port()) as server:
             whole = edge('run', '--server', server.address, *self.COMMON)
             running = self.start(server)
             server.kill()
@@ -501,70 +500,85 @@ class BrokenLinks(unittest.TestCase):
                 self.assertEqual(running.wait().code, 130, f'after {milliseconds} ms')
 
     @staticmethod
-    def wait_until_signals_are_taken(running):
-        """Waits until main() has begun; before that the system's loader runs."""
+    def wait_for_ctrl_c(running, mask, is_there):
+        """Until Ctrl-C is in that mask of /proc, or no longer."""
         status = Path(f'/proc/{running.process.pid}/status')
         while True:
-            blocked = re.search(r'SigBlk:\s*(\w+)', status.read_text(encoding='utf-8'))
-            if int(blocked[1], 16) & 1 << (signal.SIGINT - 1):
+            signals = re.search(rf'{mask}:\s*(\w+)', status.read_text(encoding='utf-8'))
+            if bool(int(signals[1], 16) & 1 << (signal.SIGINT - 1)) == is_there:
                 return
             time.sleep(0.001)
 
+    def wait_until_signals_are_taken(self, running):
+        """Waits until main() has begun; before that the system's loader runs."""
+        self.wait_for_ctrl_c(running, 'SigBlk', True)
+
     def test_a_second_ctrl_c_waits_for_nothing(self):
-        with Server('--pace-pass-ms', '4000') as server:
-            running = self.start(server)
+        with Server('--pace-pass-ms', '4000', '--metrics-port', '0') as server:
+            running = Edge('run', '--server', server.address, *self.COMMON)
+            while server.metric('num_requests_running') < 1:
+                time.sleep(0.01)
             running.interrupt()
-            time.sleep(0.1)
+            self.wait_for_ctrl_c(running, 'ShdPnd', False)  # two that wait are one
             begin = time.monotonic()
             running.interrupt()
             self.assertEqual(running.wait().code, 130)
             self.assertLess(time.monotonic() - begin, 2)
 
     def start_chat(self, server, **streams):
-        return Edge('chat', '--server', server.address, '--model', DRAFT, *LONG_ANSWER, **streams)
+        """A chat, and the file of what it says beside its answers."""
+        said = tempfile.NamedTemporaryFile('w+', encoding='utf-8')
+        self.addCleanup(said.close)
+        return Edge('chat', '--server', server.address, '--model', DRAFT, *LONG_ANSWER, stderr=said, **streams), Path(said.name)
+
+    def wait_for_words(self, said, words, times=1):
+        give_up = time.monotonic() + ANSWER_SECONDS
+        while said.read_text(encoding='utf-8').count(words) < times:
+            self.assertLess(time.monotonic(), give_up, said.read_text(encoding='utf-8'))
+            time.sleep(0.02)
 
     def test_ctrl_c_in_a_piped_chat_ends_it_after_the_stats(self):
         with Server(*PACED) as server:
-            running = self.start_chat(server)
+            running, said = self.start_chat(server)
             running.process.stdin.write(f'{CHAT_LINE}\nAnd now?\n/stats\n')
             running.process.stdin.flush()
-            time.sleep(0.8)
+            self.assertTrue(running.process.stdout.read(1))
             running.interrupt()
-            answer = running.wait()
-        self.assertEqual(answer.code, 130, answer.err)
-        self.assertIn('cancelled', answer.err)
-        self.assertEqual(answer.err.count('target passes'), 1, 'what followed was not read')
+            answer, err = running.wait(), said.read_text(encoding='utf-8')
+        self.assertEqual(answer.code, 130, err)
+        self.assertIn('cancelled', err)
+        self.assertEqual(err.count('target passes'), 1, 'what followed was not read')
 
     def start_chat_at_a_terminal(self, server):
-        """The chat in the midst of its first answer, and the keyboard's end of its terminal."""
+        """The chat in the midst of its first answer, what it says beside it, and the keyboard's end of its terminal."""
         keyboard, terminal = pty.openpty()
         self.addCleanup(os.close, keyboard)
-        running = self.start_chat(server, stdin=terminal)
+        running, said = self.start_chat(server, stdin=terminal)
         os.close(terminal)
         os.write(keyboard, f'{CHAT_LINE}\n'.encode())
-        time.sleep(0.8)
-        return running, keyboard
+        self.assertTrue(running.process.stdout.read(1))
+        return running, said, keyboard
 
     def test_ctrl_c_at_a_terminal_goes_back_to_the_prompt(self):
         with Server(*PACED) as server:
-            running, keyboard = self.start_chat_at_a_terminal(server)
+            running, said, keyboard = self.start_chat_at_a_terminal(server)
             running.interrupt()
-            time.sleep(1.5)
-            self.assertIsNone(running.process.poll(), 'the chat should go on')
+            self.wait_for_words(said, 'cancelled')
             os.write(keyboard, b'/stats\n')
-            time.sleep(0.5)
+            self.wait_for_words(said, 'target passes', 2)
+            self.assertIsNone(running.process.poll(), 'the chat should go on')
             running.interrupt()
-            answer = running.wait()
-        self.assertEqual(answer.code, 130, answer.err)
-        self.assertEqual(answer.err.count('target passes'), 2, 'of the answer and of /stats')
+            answer, err = running.wait(), said.read_text(encoding='utf-8')
+        self.assertEqual(answer.code, 130, err)
+        self.assertEqual(err.count('target passes'), 2, 'of the answer and of /stats')
 
     def test_sigterm_at_a_terminal_ends_the_chat_after_the_stats(self):
         with Server(*PACED) as server:
-            running, _ = self.start_chat_at_a_terminal(server)
+            running, said, _ = self.start_chat_at_a_terminal(server)
             running.process.terminate()
-            answer = running.wait()
-        self.assertEqual(answer.code, 130, answer.err)
-        self.assertEqual(answer.err.count('target passes'), 1)
+            answer, err = running.wait(), said.read_text(encoding='utf-8')
+        self.assertEqual(answer.code, 130, err)
+        self.assertEqual(err.count('target passes'), 1)
 
     def test_a_drained_server_lets_its_answers_finish(self):
         with Server(*PACED) as server:
@@ -576,9 +590,7 @@ class BrokenLinks(unittest.TestCase):
         self.assertEqual(answer.json['reconnects'], 0)
 
     def test_without_a_server_it_says_where_it_looked(self):
-        with socket.socket() as unused:
-            unused.bind(('127.0.0.1', 0))
-            address = f'127.0.0.1:{unused.getsockname()[1]}'
+        address = f'127.0.0.1:{free_port()}'
         answer = edge('run', '--server', address, *self.COMMON, '--reconnect-timeout', '1')
         self.assertEqual(answer.code, 1)
         self.assertIn(address, answer.err)

@@ -101,7 +101,7 @@ class Trust(unittest.TestCase):
         self.assertIn('chmod o-r', self.ask(server, '--tls-cert', self.cert, '--tls-key', self.key).err)
 
     def test_a_file_that_goes_while_the_edge_serves_opens_no_door(self):
-        ours = self.server(self.cert, self.key)
+        ours = self.server(self.cert, self.key, port=free_port())
         port = free_port()
         serving = Edge('serve', '--model', DRAFT, '--server', ours.address, '--port', port, '--tls-ca',
                        self.authority, '--reconnect-timeout', '2', environment=self.environment)

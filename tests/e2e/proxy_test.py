@@ -28,7 +28,7 @@ PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 SWITCHES = int(os.environ.get('OUTRIDER_PROXY_SWITCHES', '6'))
 SESSIONS = 8
 PROMPTS = 24
-ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '-n', '80', '--temp', '1', '--json',
+ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '-n', '60', '--temp', '1', '--json',
           '--threads', '1')
 
 
@@ -120,7 +120,7 @@ class Lossless(BehindHaproxy):
 
 
 class UnderLoad(BehindHaproxy):
-    flags = ('--pace-pass-ms', '10', *FORGETFUL)
+    flags = ('--pace-pass-ms', '10', '--ignore-eos', *FORGETFUL)  # all answers are long enough to meet a switch
 
     def answer_until(self, stopping, seed, expected):
         """Reconnects of one answer after the other."""
@@ -135,9 +135,9 @@ class UnderLoad(BehindHaproxy):
     def switch_under_load(self, switch):
         """Calls it with a server and its number, in turn, while edges decode; returns how often these reconnected."""
         stopping = threading.Event()
-        expected = [edge(*ANSWER, '--seed', seed, *self.through).json['ids'] for seed in range(SESSIONS)]
-        before = len(self.served_by())
         with concurrent.futures.ThreadPoolExecutor(SESSIONS) as pool:
+            expected = list(pool.map(lambda seed: edge(*ANSWER, '--seed', seed, *self.through).json['ids'], range(SESSIONS)))
+            before = len(self.served_by())
             sessions = [pool.submit(self.answer_until, stopping, seed, expected[seed])
                         for seed in range(SESSIONS)]
             try:

@@ -200,10 +200,13 @@ class Templates(unittest.TestCase):
     def test_a_server_that_is_away_is_waited_for(self):
         port = free_port()
         waiting = Edge('run', *QUESTION, '--model', DRAFT, '--server', f'127.0.0.1:{port}')
+        said = ''
+        while 'retrying for up to' not in said:
+            said = waiting.process.stderr.readline()
+            self.assertTrue(said, 'it did not wait')
         with Server(port=port):
             answer = waiting.wait()
         self.assertEqual(answer.code, 0, answer.err)
-        self.assertIn('retrying for up to', answer.err)
         gone = edge('run', *QUESTION, '--model', DRAFT, '--server', f'127.0.0.1:{port}', '--reconnect-timeout', '0.5')
         self.assertNotEqual(gone.code, 0)
         self.assertIn('gave up after 0.5 s of retries', gone.err)

@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from edges import DRAFT, ROOT, Server, StampedEdge, TARGET, edge, least_budget, pack, read_prompts
+from edges import DRAFT, ROOT, Server, StampedEdge, TARGET, edge, free_port, least_budget, pack, read_prompts
 from outcome import Outcome
 from places import ANYWHERE, AT_END, IN_STOP, KINDS, MID_CHARACTER, TokenBytes, kind_of, mid_characters, tokens_shown_by
 from tcp_link import TcpLink
@@ -46,7 +46,7 @@ class Bench:
         target = pack(TARGET, 'auto', Path(folder) / 'target.pack')
         budget = least_budget(target, *self.common, '-p', 'x') + SPARE_MIB
         self.offline = ('--target', target, '--memory-budget', f'{budget}MiB', '--flash-bandwidth', options.flash_bandwidth)
-        self.server = Server(*PACED)
+        self.server = Server(*PACED, port=free_port())
         self.link = TcpLink(self.server.port)
 
     def whole(self, prompt, flags):

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from authority import Authority
-from edges import ROOT, Server, limit, new_key, read_prompts
+from edges import ROOT, Server, free_port, limit, new_key, read_prompts
 from load import Load
 from tcp_link import TcpLink
 
@@ -47,7 +47,7 @@ class Scene:
         log = ('--log-file', self.small_disk / 'log') if self.small_disk else ()
         self.flags = ('--metrics-port', '0', *log, *self.authority.server_flags(), '--token-file', self._tokens(),
                       '--max-concurrent-sessions', options.sessions + EXTRA, '--max-queued-requests', 2)
-        self.server = self._start()
+        self.server = self._start(port=free_port())
         self.link = TcpLink(self.server.port)
         prompts = read_prompts(options.prompts, 6) if options.prompts else [
             (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip(), 'Bring the green cup.', 'Why is the sky blue?']
@@ -76,7 +76,7 @@ class Scene:
         clock.write_text('+0', encoding='ascii')
         return clock if FAKE_TIME.exists() else None
 
-    def _start(self, *flags, pace_ms=PACE_MS, port=0):
+    def _start(self, *flags, port, pace_ms=PACE_MS):
         fake = {'LD_PRELOAD': str(FAKE_TIME), 'FAKETIME_TIMESTAMP_FILE': str(self.clock), 'FAKETIME_NO_CACHE': '1',
                 'FAKETIME_DONT_FAKE_MONOTONIC': '1'} if self.clock else None
         return Server(*self.flags, '--pace-pass-ms', pace_ms, *flags, port=port, environment=fake)

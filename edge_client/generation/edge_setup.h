@@ -43,6 +43,8 @@ class EdgeSetup final {
   // What prompts are written by, for as long as this object lives.
   TargetChat& chat() { return *chat_; }
   // Null: no target is streamed from a pack.
+  // This device's; null: it has none.
+  const LocalTarget* target() const { return target_.get(); }
   const FlashModel* flash() const { return target_ != nullptr ? target_->flash() : nullptr; }
   // For generators that this object and the observer outlive, one at a time.
   GeneratorParts parts(SessionObserver* observer = nullptr);

@@ -145,8 +145,13 @@ Status check_local_target(const GenerationConfig& config) {
   OUTRIDER_RETURN_IF_ERROR(check_levels(config));
   OUTRIDER_RETURN_IF_ERROR(check_devices(config));
   const bool streams = config.flash.memory_budget > 0 || config.flash.bandwidth > 0;
-  if (target.empty() || !streams || ModelPack::is_pack(target)) return {};
+  if (!streams || (!target.empty() && ModelPack::is_pack(target))) return {};
   const char* const what = config.flash.memory_budget > 0 ? "--memory-budget" : "an emulated flash";
+  if (target.empty()) {
+    return invalid_argument(std::string(what) +
+                            " is of this device's target, and there is none. Remedy: name a pack "
+                            "with --target, or leave it out");
+  }
   return invalid_argument(std::string(what) + " needs a pack, and " + target +
                           " is none. Remedy: outrider-edge pack --model " + target +
                           " --out FILE.pack, and --target FILE.pack");

@@ -90,10 +90,9 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   // So that the first request need not be refused for a template that is on its way.
   setup->chat().settle(kServersTurn);
-  serving.own_name = setup->chat().target_name();
-  if (serving.own_name.empty()) {
-    serving.own_name = name_of_model(!config.model.empty() ? config.model : config.tokenizer);
-  }
+  serving.own_name = setup->target() != nullptr
+                         ? setup->target()->info().name
+                         : name_of_model(!config.model.empty() ? config.model : config.tokenizer);
   serving.chat = &setup->chat();
   serving.defaults = config.answer;
   serving.version = Program::version();
@@ -112,8 +111,7 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeServer> server,
                             EdgeServer::start(serving, setup->parts()));
   std::printf("outrider-edge\n  model        %s\n  listening    http://%s\n  ready\n",
-              (serving.served_name.empty() ? serving.own_name : serving.served_name).c_str(),
-              server->address().to_string().c_str());
+              server->model_name().c_str(), server->address().to_string().c_str());
   std::fflush(stdout);
   notify_supervisor("READY=1");
   UntilInterrupted until;

@@ -51,6 +51,8 @@ class EdgeServer final {
                                                    const GeneratorParts& parts);
 
   const Address& address() const { return http_->address(); }
+  // As clients read it: the target's, once that is known.
+  std::string model_name();
   // False if an answer was to end and does not: only a restart helps.
   bool is_alive() { return !queue_.hung(); }
   // It is not ready any more and takes no more requests; those that are here go on.
@@ -65,7 +67,6 @@ class EdgeServer final {
  private:
   EdgeServer(EdgeServerOptions options, const GeneratorParts& parts);
   std::vector<HttpRoute> routes();
-  std::string model_name();
   Status complete(CompletionCall call);
   Health health(const LinkWatch::View& link);
   HttpResponse state_page(const LinkWatch::View& view, bool status_says_so);

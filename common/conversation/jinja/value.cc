@@ -205,10 +205,9 @@ const Value* Dict::find(const Value& key) const {
 void TextBuilder::append(std::string_view bytes, Origin origin) {
   if (bytes.empty()) return;
   if (bytes.size() > kMaxTextBytes - data_.bytes.size() || ++pieces_ > kMaxTextPieces) {
-    throw Failure{resource_exhausted(
-        "the chat template writes more text than a prompt may have, which is " +
-        std::to_string(kMaxTextBytes) + " bytes in " + std::to_string(kMaxTextPieces) +
-        " pieces. Remedy: shorten the prompt")};
+    const std::string most = std::to_string(kMaxTextBytes) + " bytes or " +
+                             std::to_string(kMaxTextPieces) + " pieces. Remedy: a shorter prompt";
+    throw Failure{resource_exhausted("the chat template writes more than " + most)};
   }
   if (data_.bytes.empty()) data_.origin = origin;
   if (data_.origins.empty() && origin != data_.origin) {

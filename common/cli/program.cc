@@ -127,8 +127,10 @@ std::string misread_argument(const CLI::App& app, const std::vector<std::string>
         argument.starts_with('-') ? option_of(app, arguments, argument) : nullptr;
     if (!waiting.empty()) {
       if (option != nullptr && argument.starts_with("--")) {
-        return waiting + " needs a value, and " + argument + " follows. A value that begins so " +
-               "stands behind a =, as in " + waiting + "=" + argument;
+        std::string said = waiting;
+        said.append(" needs a value, and ").append(argument).append(" follows. A value that ");
+        said.append("begins so stands behind a =, as in ").append(waiting).append("=");
+        return said.append(argument);
       }
       waiting.clear();
       continue;

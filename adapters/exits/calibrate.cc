@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "common/exits/positive_system.h"
+
 namespace outrider {
 namespace {
 
@@ -26,23 +28,6 @@ template <std::size_t N>
 using Vector = std::array<double, N>;
 template <std::size_t N>
 using Matrix = std::array<Vector<N>, N>;
-
-// For a positive definite system, which needs no pivots.
-template <std::size_t N>
-Vector<N> solve(Matrix<N> a, Vector<N> b) {
-  for (std::size_t i = 0; i < N; ++i) {
-    for (std::size_t row = i + 1; row < N; ++row) {
-      const double factor = a[row][i] / a[i][i];
-      for (std::size_t j = i; j < N; ++j) a[row][j] -= factor * a[i][j];
-      b[row] -= factor * b[i];
-    }
-  }
-  for (std::size_t i = N; i-- > 0;) {
-    for (std::size_t j = i + 1; j < N; ++j) b[i] -= a[i][j] * b[j];
-    b[i] /= a[i][i];
-  }
-  return b;
-}
 
 template <std::size_t N>
 struct Observation {
@@ -72,7 +57,7 @@ Vector<N> fit_weights(const std::vector<Observation<N>>& seen, const Vector<N>& 
         for (std::size_t j = 0; j < N; ++j) curvature[i][j] += w * one.x[i] * one.x[j];
       }
     }
-    const Vector<N> change = solve(curvature, gradient);
+    const Vector<N> change = solve_positive(curvature, gradient);
     double size = 0;
     for (const double one : change) size = std::max(size, std::abs(one));
     const double scale = size > 2 ? 2 / size : 1;  // far from the optimum Newton overshoots

@@ -13,6 +13,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "common/exits/positive_system.h"
+
 namespace outrider {
 
 template <std::size_t N>
@@ -56,29 +58,13 @@ class OnlineLogistic final {
       slope[i] = surprise * evidence[i] -
                  (1 - rule_->keep) * rule_->lasting[i] * (weights_[i] - rule_->prior[i]);
     }
-    const Values step = solve(curvature, slope);
+    const Values step = solve_positive(curvature, slope);  // by the prior it is definite
     for (std::size_t i = 0; i < N; ++i) {
       weights_[i] = std::clamp(weights_[i] + step[i], rule_->low[i], rule_->high[i]);
     }
   }
 
  private:
-  // x of m x = b, by elimination; m is symmetric and, by the prior, positive definite.
-  static Values solve(std::array<Values, N> m, Values b) {
-    for (std::size_t i = 0; i < N; ++i) {
-      for (std::size_t below = i + 1; below < N; ++below) {
-        const double part = m[below][i] / m[i][i];
-        for (std::size_t k = i; k < N; ++k) m[below][k] -= part * m[i][k];
-        b[below] -= part * b[i];
-      }
-    }
-    for (std::size_t i = N; i-- > 0;) {
-      for (std::size_t k = i + 1; k < N; ++k) b[i] -= m[i][k] * b[k];
-      b[i] /= m[i][i];
-    }
-    return b;
-  }
-
   const Rule* rule_;
   Values weights_;
   std::array<Values, N> information_{};  // of outcomes: sums, older ones weighted less

@@ -146,8 +146,9 @@ void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
     probe->watch(*session_, plan, rider.first_logits,
                  [this](const ExitGuess& guess) { hooks_.reports->offer(guess); });
   }
-  if (pruner != nullptr)
+  if (pruner != nullptr) {
     pruner->watch(session_->opened(), name_.owner.tenant, plan, rider.first_logits);
+  }
   const auto tokens = static_cast<Position>(plan.tokens.size());
   if (hooks_.on_progress && tokens > kLongPass) {
     rider.on_layer_done = [this, tokens, position = plan.position, decides = plan.decides](

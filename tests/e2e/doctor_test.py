@@ -70,6 +70,9 @@ class OverALink(unittest.TestCase):
             for side in ('edge', 'server', 'auto'):
                 self.assertIn(f'--draft-at {side}', done.err)
             self.assertIn('--draft-at', done.json['advice']['tried'])
+            few = edge('doctor', '--server', server.address, '--model', DRAFT, '-p', 'one', '-p', 'two')
+            self.assertEqual(few.code, 2, few.err)
+            self.assertIn('needs 8 prompts', few.err)
             here = edge('doctor', '--server', server.address, '--draft-at', 'edge', '--tokenizer', DRAFT, *COMMON)
         self.assertEqual(here.code, 0, here.err)
         self.assertNotIn('--draft-at', here.err)
@@ -79,6 +82,7 @@ class OverALink(unittest.TestCase):
                              (('--target', TARGET, '--draft-source', 'none'), 'rule out'),
                              (('--server', '127.0.0.1:1', '--model', DRAFT, '--strategy', 'ar'), 'rule out'),
                              (('--server', '127.0.0.1:1', '--draft-at', 'server', '--tokenizer', DRAFT), 'rule out'),
+                             (('--server', '127.0.0.1:1', '--model', DRAFT, '--memory-budget', '1MiB'), 'name a pack with --target'),
                              (('--target', TARGET, '-p', 'one', '-p', 'two'), 'needs 6 prompts')):
             done = edge('doctor', *flags)
             self.assertEqual(done.code, 2, done.err)

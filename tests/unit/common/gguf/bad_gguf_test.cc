@@ -63,6 +63,7 @@ TEST(BadGgufTest, AFileCutAnywhereIsRefused) {
 TEST(BadGgufTest, OtherFilesAndVersionsAreNamed) {
   const std::string whole = sound_file();
   expect_loss(replaced(whole, 0, "GGML"), "begins with \"GGML\"");
+  expect_loss(replaced(whole, 0, "OUTR"), "is a pack of outrider-edge");
   expect_unimplemented(replaced(whole, 4, gguf_bytes(std::uint32_t{1})), "GGUF version 1");
   expect_unimplemented(replaced(whole, 4, gguf_bytes(std::uint32_t{4})), "supported are 2 and 3");
   expect_unimplemented(replaced(whole, 4, gguf_bytes(std::uint32_t{0})), "GGUF version 0");

@@ -176,10 +176,10 @@ Value range_function(Machine& machine, const Arguments& given) {
   std::vector<Value> items;
   for (std::int64_t at = begin; step > 0 ? at < end : at > end;) {
     if (std::ssize(items) >= kMaxRange) fail("Range too big.");
+    machine.steps().take(1);
     items.push_back({at});
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  machine.steps().take(items.size());
   return machine.arena().list(std::move(items));
 }
 
@@ -192,14 +192,13 @@ Value dict_function(Machine& machine, const Arguments& given, bool is_namespace)
       continue;
     }
     for (const Value& pair : items_of(machine, from)) {
-      const std::vector<Value> items = items_of(machine, pair);
+      const std::vector<Value>& items = items_of(machine, pair);
       if (items.size() != 2) fail("dictionary update sequence element does not have length 2");
       machine.arena().set(*made, items[0], items[1]);
     }
   }
   for (const auto& [name, value] : given.named)
     machine.arena().set(*made, machine.arena().text(std::string(name), Origin::kTemplate), value);
-  machine.steps().take(made->entries.size());
   return {made};
 }
 
@@ -238,7 +237,7 @@ bool apply_test(Machine& machine, std::string_view name, const Value& value,
 void add_functions(Arena& arena, Scope& scope) {
   const auto add = [&](std::string_view name,
                        std::function<Value(Machine&, const Arguments&)> call) {
-    scope.set(name, arena.function(std::string(name), std::move(call)));
+    scope.set(name, arena.function(std::string(name), std::move(call)), arena.steps());
   };
   add("range", range_function);
   add("dict", [](Machine& machine, const Arguments& given) {

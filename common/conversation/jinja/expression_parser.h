@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +29,7 @@ using Words = std::initializer_list<std::string_view>;
 class ExpressionParser {
  public:
   ExpressionParser(std::string_view source, const KnownNames& known, Arena& arena)
-      : tokens_(tokenize(source)), known_(known), arena_(arena) {}
+      : tokens_(tokenize(source, arena.steps())), known_(known), arena_(arena) {}
 
  protected:
   // Counts how deep the parser is.
@@ -96,22 +95,23 @@ class ExpressionParser {
     return take().text;
   }
 
-  ExpressionPtr make(Operation operation) const {
-    auto made = std::make_unique<Expression>();
+  ExpressionPtr make(Operation operation) {
+    arena_.steps().look(sizeof(Expression));
+    ExpressionPtr made = &syntax_.expressions.emplace_back();
     made->operation = operation;
     made->line = now().line;
     return made;
   }
-  ExpressionPtr constant(Value value) const {
+  ExpressionPtr constant(Value value) {
     ExpressionPtr made = make(Operation::kConstant);
     made->constant = value;
     return made;
   }
   template <typename... Parts>
-  ExpressionPtr join(Operation operation, int line, Parts... parts) const {
+  ExpressionPtr join(Operation operation, int line, Parts... parts) {
     ExpressionPtr made = make(operation);
     made->line = line;
-    (made->parts.push_back(std::move(parts)), ...);
+    (made->parts.push_back(parts), ...);
     return made;
   }
 
@@ -130,7 +130,7 @@ class ExpressionParser {
       if (!at_operator(",")) break;
       is_tuple = true;
     }
-    if (!is_tuple && !parts.empty()) return std::move(parts.front());
+    if (!is_tuple && !parts.empty()) return parts.front();
     if (parts.empty() && !in_brackets) refuse("an expression is missing");
     ExpressionPtr made = make(Operation::kTuple);
     made->line = line;
@@ -148,8 +148,7 @@ class ExpressionParser {
       const With soft(is_soft_, true);
       ExpressionPtr condition = either();
       ExpressionPtr otherwise = skip_word("else") ? expression() : nullptr;
-      value =
-          join(Operation::kIf, line, std::move(condition), std::move(value), std::move(otherwise));
+      value = join(Operation::kIf, line, condition, value, otherwise);
     }
     return value;
   }
@@ -158,7 +157,7 @@ class ExpressionParser {
     ExpressionPtr left = both();
     while (at_word("or")) {
       const int line = take().line;
-      left = join(Operation::kOr, line, std::move(left), both());
+      left = join(Operation::kOr, line, left, both());
     }
     return left;
   }
@@ -167,7 +166,7 @@ class ExpressionParser {
     ExpressionPtr left = negation();
     while (at_word("and")) {
       const int line = take().line;
-      left = join(Operation::kAnd, line, std::move(left), negation());
+      left = join(Operation::kAnd, line, left, negation());
     }
     return left;
   }
@@ -201,7 +200,7 @@ class ExpressionParser {
     ExpressionPtr first = sum();
     std::optional<Comparison> sign = comparison_sign();
     if (!sign) return first;
-    ExpressionPtr made = join(Operation::kCompare, line, std::move(first));
+    ExpressionPtr made = join(Operation::kCompare, line, first);
     for (; sign; sign = comparison_sign()) {
       made->comparisons.push_back(*sign);
       made->parts.push_back(sum());
@@ -213,8 +212,8 @@ class ExpressionParser {
     ExpressionPtr left = concatenation();
     while (at_operator("+") || at_operator("-")) {
       const Token sign = take();
-      left = join(sign.text == "+" ? Operation::kAdd : Operation::kSubtract, sign.line,
-                  std::move(left), concatenation());
+      left = join(sign.text == "+" ? Operation::kAdd : Operation::kSubtract, sign.line, left,
+                  concatenation());
     }
     return left;
   }
@@ -223,7 +222,7 @@ class ExpressionParser {
     const int line = now().line;
     ExpressionPtr first = product();
     if (!at_operator("~")) return first;
-    ExpressionPtr made = join(Operation::kConcat, line, std::move(first));
+    ExpressionPtr made = join(Operation::kConcat, line, first);
     while (skip_operator("~")) made->parts.push_back(product());
     return made;
   }
@@ -240,7 +239,7 @@ class ExpressionParser {
                                            &std::pair<std::string_view, Operation>::first);
       if (sign == std::end(kSigns)) break;
       const int line = take().line;
-      left = join(sign->second, line, std::move(left), power());
+      left = join(sign->second, line, left, power());
     }
     return left;
   }
@@ -249,7 +248,7 @@ class ExpressionParser {
     ExpressionPtr left = unary(true);
     while (at_operator("**")) {
       const int line = take().line;
-      left = join(Operation::kPower, line, std::move(left), unary(true));
+      left = join(Operation::kPower, line, left, unary(true));
     }
     return left;
   }
@@ -264,14 +263,14 @@ class ExpressionParser {
     } else {
       value = primary();
     }
-    value = postfix(std::move(value));
+    value = postfix(value);
     while (with_filter) {
       if (at_operator("|")) {
-        value = filter(std::move(value));
+        value = filter(value);
       } else if (at_word("is")) {
-        value = test(std::move(value));
+        value = test(value);
       } else if (at_operator("(")) {
-        value = call(std::move(value));
+        value = call(value);
       } else {
         break;
       }
@@ -353,15 +352,15 @@ class ExpressionParser {
         if (now().kind == TokenKind::kInteger) {
           ExpressionPtr index = constant({now().integer});
           take();
-          value = join(Operation::kItem, line, std::move(value), std::move(index));
+          value = join(Operation::kItem, line, value, index);
           continue;
         }
-        value = join(Operation::kAttribute, line, std::move(value));
+        value = join(Operation::kAttribute, line, value);
         value->name = expect_name();
       } else if (at_operator("[")) {
-        value = subscript(std::move(value));
+        value = subscript(value);
       } else if (at_operator("(")) {
-        value = call(std::move(value));
+        value = call(value);
       } else {
         return value;
       }
@@ -372,18 +371,17 @@ class ExpressionParser {
     const int line = take().line;
     if (at_operator("]")) refuse("an index is missing");
     ExpressionPtr first = at_operator(":") ? nullptr : expression();
-    if (skip_operator("]")) return join(Operation::kItem, line, std::move(value), std::move(first));
-    std::array<ExpressionPtr, 2> more;  // the end and the step
+    if (skip_operator("]")) return join(Operation::kItem, line, value, first);
+    std::array<ExpressionPtr, 2> more{};  // the end and the step
     for (ExpressionPtr& part : more) {
       if (skip_operator(":") && !at_operator(":") && !at_operator("]")) part = expression();
     }
     expect_operator("]");
-    return join(Operation::kSlice, line, std::move(value), std::move(first), std::move(more[0]),
-                std::move(more[1]));
+    return join(Operation::kSlice, line, value, first, more[0], more[1]);
   }
 
   ExpressionPtr call(ExpressionPtr function) {
-    ExpressionPtr made = join(Operation::kCall, now().line, std::move(function));
+    ExpressionPtr made = join(Operation::kCall, now().line, function);
     arguments(*made);
     return made;
   }
@@ -422,11 +420,11 @@ class ExpressionParser {
 
   ExpressionPtr filter(ExpressionPtr value) {
     take();
-    return filter_call(std::move(value));
+    return filter_call(value);
   }
 
   ExpressionPtr filter_call(ExpressionPtr value) {
-    ExpressionPtr made = join(Operation::kFilter, now().line, std::move(value));
+    ExpressionPtr made = join(Operation::kFilter, now().line, value);
     made->name = dotted_name();
     if (!is_soft_ && !known_.is_filter(made->name))
       refuse(fmt::format("there is no filter named '{}'", made->name));
@@ -437,7 +435,7 @@ class ExpressionParser {
   ExpressionPtr test(ExpressionPtr value) {
     const int line = take().line;
     const bool is_negated = skip_word("not");
-    ExpressionPtr made = join(Operation::kTest, line, std::move(value));
+    ExpressionPtr made = join(Operation::kTest, line, value);
     made->name = dotted_name();
     if (!is_soft_ && !known_.is_test(made->name))
       refuse(fmt::format("there is no test named '{}'", made->name));
@@ -447,7 +445,7 @@ class ExpressionParser {
       if (at_word("is")) refuse("two tests in a row");
       made->arguments.push_back(postfix(primary()));
     }
-    return is_negated ? join(Operation::kNot, line, std::move(made)) : std::move(made);
+    return is_negated ? join(Operation::kNot, line, made) : made;
   }
 
   bool begins_an_argument() const {
@@ -463,6 +461,7 @@ class ExpressionParser {
     }
   }
 
+  Syntax syntax_;
   const std::vector<Token> tokens_;
   const KnownNames& known_;
   Arena& arena_;

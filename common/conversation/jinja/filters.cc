@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <unordered_map>
 
 #include "common/conversation/jinja/machine.h"
 
@@ -15,6 +16,7 @@ namespace {
 Value path_of(Machine& machine, const Value& item, const Value& path,
               const std::optional<Value>& standard) {
   Value value = item;
+  machine.steps().take(1);
   if (path.is_integer()) {
     value = machine.item(value, path);
   } else {
@@ -34,8 +36,12 @@ Value path_of(Machine& machine, const Value& item, const Value& path,
   return value.is_undefined() && standard ? *standard : value;
 }
 
+// Takes a step, for each item asks for it.
 Value lowered(Machine& machine, const Value& value) {
-  return value.text() != nullptr ? machine.arena().text(with_case(*value.text(), false)) : value;
+  machine.steps().take(1);
+  return value.text() != nullptr
+             ? machine.arena().text(with_case(*value.text(), false, machine.steps()))
+             : value;
 }
 
 void sort_by(Machine& machine, std::vector<std::pair<Value, Value>>& keyed, bool reverse) {
@@ -68,6 +74,7 @@ Value dictsort_filter(Machine& machine, const Value& value, const Arguments& giv
   const bool by_value = bound[1] && text_argument(bound[1], name).bytes == "value";
   std::vector<std::pair<Value, Value>> keyed;
   for (const auto& [key, held] : value.dict()->entries) {
+    machine.steps().take(1);
     const Value& by = by_value ? held : key;
     keyed.emplace_back(is_set(bound[0]) ? by : lowered(machine, by),
                        machine.arena().list({key, held}, true));
@@ -82,7 +89,7 @@ Value join_filter(Machine& machine, const Value& value, const Arguments& given,
                   std::string_view name) {
   const Bound bound = bind(given, name, {"d", "attribute"});
   const TextData between = bound[0] ? string_of(machine, *bound[0]) : TextData{};
-  TextBuilder out;
+  TextBuilder out(machine.steps());
   bool is_first = true;
   for (const Value& item : items_of(machine, value)) {
     if (!std::exchange(is_first, false)) out.append(between);
@@ -111,19 +118,19 @@ Value sum_filter(Machine& machine, const Value& value, const Arguments& given,
   const Bound bound = bind(given, name, {"attribute", "start"});
   double sum = 0;
   bool is_integer = true;
-  std::vector<Value> items = items_of(machine, value);
-  items.insert(items.begin(), bound[1].value_or(Value{std::int64_t{0}}));
   std::int64_t integer = 0;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const Value item = i > 0 && bound[0] && !bound[0]->is_none()
-                           ? path_of(machine, items[i], *bound[0], std::nullopt)
-                           : items[i];
+  const auto add = [&](const Value& item) {
+    machine.steps().take(1);
     if (!item.is_number())
       fail(fmt::format("unsupported operand type(s) for +: 'int' and '{}'", item.type_name()));
     is_integer = is_integer && item.is_integer();
     sum += item.real();
     if (is_integer && __builtin_add_overflow(integer, item.integer(), &integer))
       fail("a number is out of range");
+  };
+  add(bound[1].value_or(Value{std::int64_t{0}}));
+  for (const Value& item : items_of(machine, value)) {
+    add(bound[0] && !bound[0]->is_none() ? path_of(machine, item, *bound[0], std::nullopt) : item);
   }
   return is_integer ? Value{integer} : Value{sum};
 }
@@ -131,14 +138,18 @@ Value sum_filter(Machine& machine, const Value& value, const Arguments& given,
 Value unique_filter(Machine& machine, const Value& value, const Arguments& given,
                     std::string_view name) {
   const Bound bound = bind(given, name, {"case_sensitive", "attribute"});
-  std::vector<Value> seen, items;
+  std::unordered_multimap<std::size_t, Value> seen;  // by their hashes
+  std::vector<Value> items;
   for (const Value& item : items_of(machine, value)) {
     Value key = bound[1] ? path_of(machine, item, *bound[1], std::nullopt) : item;
     if (!is_set(bound[0])) key = lowered(machine, key);
-    if (std::ranges::any_of(
-            seen, [&](const Value& other) { return are_equal(key, other, machine.steps()); }))
+    const std::size_t hash = hash_of(key, machine.steps());
+    const auto [begin, end] = seen.equal_range(hash);
+    if (std::any_of(begin, end, [&](const auto& other) {
+          return are_equal(key, other.second, machine.steps());
+        }))
       continue;
-    seen.push_back(key);
+    seen.emplace(hash, key);
     items.push_back(item);
   }
   return machine.arena().list(std::move(items), false, true);
@@ -147,7 +158,8 @@ Value unique_filter(Machine& machine, const Value& value, const Arguments& given
 Value map_filter(Machine& machine, const Value& value, const Arguments& given,
                  std::string_view name) {
   // Like jinja2, which skips a value that is empty or none.
-  std::vector<Value> items = is_true(value) ? items_of(machine, value) : std::vector<Value>();
+  std::vector<Value> items;
+  if (is_true(value)) append_items(machine, items_of(machine, value), items);
   if (given.positional.empty()) {
     const Bound bound = bind(given, name, {"attribute", "default"});
     if (!bound[0]) fail("map requires a filter argument");
@@ -198,11 +210,15 @@ Value batch_filter(Machine& machine, const Value& value, const Arguments& given,
   if (count <= 0 || count > 100'000) fail("batch() takes a positive number of items");
   std::vector<Value> batches, batch;
   const auto flush = [&] { batches.push_back(machine.arena().list(std::exchange(batch, {}))); };
+  const auto add = [&](const Value& item) {
+    machine.steps().take(1);
+    batch.push_back(item);
+  };
   for (const Value& item : items_of(machine, value)) {
     if (std::ssize(batch) == count) flush();
-    batch.push_back(item);
+    add(item);
   }
-  while (!batch.empty() && bound[1] && std::ssize(batch) < count) batch.push_back(*bound[1]);
+  while (!batch.empty() && bound[1] && std::ssize(batch) < count) add(*bound[1]);
   if (!batch.empty()) flush();
   return machine.arena().list(std::move(batches), false, true);
 }
@@ -233,7 +249,7 @@ Value groupby_filter(Machine& machine, const Value& value, const Arguments& give
 Value edge_filter(Machine& machine, const Value& value, const Arguments& given,
                   std::string_view name) {
   bind(given, name, {});
-  const std::vector<Value> items = items_of(machine, value);
+  const std::vector<Value>& items = items_of(machine, value);
   if (items.empty()) return {Undefined{"an item of an empty sequence"}};
   return name == "first" ? items.front() : items.back();
 }
@@ -242,14 +258,13 @@ Value length_filter(Machine& machine, const Value& value, const Arguments& given
                     std::string_view name) {
   bind(given, name, {});
   if (value.text() != nullptr) {
-    machine.steps().take(value.text()->bytes.size() / 64);
-    return {static_cast<std::int64_t>(count_characters(value.text()->bytes))};
+    return {static_cast<std::int64_t>(count_characters(value.text()->bytes, machine.steps()))};
   }
   if (value.list() != nullptr && !value.list()->is_generator)
     return {static_cast<std::int64_t>(value.list()->items.size())};
   if (value.dict() != nullptr && !value.dict()->is_namespace)
     return {static_cast<std::int64_t>(value.dict()->entries.size())};
-  if (value.loop() != nullptr) return {static_cast<std::int64_t>(value.loop()->items.size())};
+  if (value.loop() != nullptr) return {static_cast<std::int64_t>(value.loop()->items->size())};
   if (value.is_undefined()) return {std::int64_t{0}};
   fail(fmt::format("object of type '{}' has no len()", value.type_name()));
 }
@@ -257,7 +272,9 @@ Value length_filter(Machine& machine, const Value& value, const Arguments& given
 Value list_filter(Machine& machine, const Value& value, const Arguments& given,
                   std::string_view name) {
   bind(given, name, {});
-  return machine.arena().list(items_of(machine, value));
+  std::vector<Value> items;
+  append_items(machine, items_of(machine, value), items);
+  return machine.arena().list(std::move(items));
 }
 
 Value items_filter(Machine& machine, const Value& value, const Arguments& given,
@@ -266,17 +283,19 @@ Value items_filter(Machine& machine, const Value& value, const Arguments& given,
   if (value.is_undefined()) return machine.arena().list({}, false, true);
   if (value.dict() == nullptr || value.dict()->is_namespace)
     fail("Can only get item pairs from a mapping.");
-  return machine.arena().list(items_of(machine, call_method(machine, value, "items", {})), false,
-                              true);
+  const std::vector<Value>& pairs = items_of(machine, call_method(machine, value, "items", {}));
+  machine.steps().look(pairs.size() * sizeof(Value));
+  return machine.arena().list(pairs, false, true);
 }
 
 Value reverse_filter(Machine& machine, const Value& value, const Arguments& given,
                      std::string_view name) {
   bind(given, name, {});
-  std::vector<Value> items = items_of(machine, value);
+  std::vector<Value> items;
+  append_items(machine, items_of(machine, value), items);
   std::ranges::reverse(items);
   if (value.text() == nullptr) return machine.arena().list(std::move(items), false, true);
-  TextBuilder out;
+  TextBuilder out(machine.steps());
   for (const Value& item : items) append_string(item, out);
   return machine.arena().text(out.take());
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <span>
 
 #include "common/conversation/jinja/machine.h"
 
@@ -18,10 +20,11 @@ std::string formatted_number(const Value& value, std::string_view spec) {
       spec.find_first_not_of("0123456789.,+- dfeEgGxXobn%") != std::string_view::npos) {
     fail(fmt::format("the format {} is not supported", printable(spec)));
   }
-  if (const auto digits = spec.find_first_of("123456789"); digits != std::string_view::npos) {
-    int width = 0;
-    std::from_chars(spec.data() + digits, spec.data() + spec.size(), width);
-    if (width > 1000) fail("the width of a format is out of range");
+  for (std::size_t at = 0; (at = spec.find_first_of("0123456789", at)) != std::string_view::npos;) {
+    int number = 0;  // a width or a precision
+    const auto read = std::from_chars(spec.data() + at, spec.data() + spec.size(), number);
+    if (number > 1000) fail("the width of a format is out of range");
+    at = static_cast<std::size_t>(read.ptr - spec.data());
   }
   if (spec.find(',') != std::string_view::npos) fail("the format ',' is not supported");
   try {
@@ -67,6 +70,7 @@ Value field_value(Machine& machine, std::string_view field, std::size_t& next,
       fail("Replacement index is out of range for positional args tuple");
     value = given.positional[index];
   } else {
+    machine.steps().take(1 + given.named.size() / 8);
     const auto found =
         std::ranges::find(given.named, first, &std::pair<std::string_view, Value>::first);
     if (found == given.named.end())
@@ -87,14 +91,14 @@ Value field_value(Machine& machine, std::string_view field, std::size_t& next,
 }  // namespace
 
 Value format_braces(Machine& machine, const TextData& text, const Arguments& given) {
-  TextBuilder out;
+  TextBuilder out(machine.steps());
   std::size_t next = 0;
   const std::string_view bytes = text.bytes;
+  machine.steps().look_closely(bytes.size());
   for (std::size_t at = 0; at < bytes.size(); ++at) {
-    if (bytes[at] != '{' && bytes[at] != '}') {
-      out.append(text, at, 1);
-      continue;
-    }
+    const std::size_t brace = std::min(bytes.find_first_of("{}", at), bytes.size());
+    out.append(text, at, brace - at);
+    if ((at = brace) == bytes.size()) break;
     if (at + 1 < bytes.size() && bytes[at + 1] == bytes[at]) {
       out.append(text, at++, 1);
       continue;
@@ -121,14 +125,15 @@ Value format_braces(Machine& machine, const TextData& text, const Arguments& giv
 
 Value format_percent(Machine& machine, const TextData& text, const Value& arguments) {
   const bool is_tuple = arguments.list() != nullptr && arguments.list()->is_tuple;
-  std::vector<Value> given = is_tuple ? arguments.list()->items : std::vector{arguments};
+  const std::span<const Value> given =
+      is_tuple ? std::span<const Value>(arguments.list()->items) : std::span(&arguments, 1);
   std::size_t next = 0;
-  TextBuilder out;
+  TextBuilder out(machine.steps());
+  machine.steps().look_closely(text.bytes.size());
   for (std::size_t at = 0; at < text.bytes.size(); ++at) {
-    if (text.bytes[at] != '%') {
-      out.append(text, at, 1);
-      continue;
-    }
+    const std::size_t sign = std::min(text.bytes.find('%', at), text.bytes.size());
+    out.append(text, at, sign - at);
+    if ((at = sign) == text.bytes.size()) break;
     const std::size_t end = text.bytes.find_first_of("sdifeEgGxXor%", at + 1);
     if (end == std::string::npos) fail("incomplete format");
     std::string spec = text.bytes.substr(at + 1, end - at);
@@ -154,8 +159,10 @@ Value format_percent(Machine& machine, const TextData& text, const Value& argume
       append_repr(value, out);
     } else {
       if (spec.back() == 'i') spec.back() = 'd';
-      if (spec.back() == 'd' && std::holds_alternative<double>(value.held))
+      if (spec.back() == 'd' && std::holds_alternative<double>(value.held)) {
+        if (!(std::abs(value.real()) < 9e18)) fail("a number is out of range");
         value = {static_cast<std::int64_t>(value.real())};
+      }
       if (spec.back() == 'f' && spec.find('.') == std::string::npos)
         spec.insert(spec.size() - 1, ".6");
       out.append(formatted_number(value, spec), Origin::kTemplate);

@@ -61,9 +61,10 @@ void append_code(std::uint32_t code, std::string& out) {
 
 class Lexer final {
  public:
-  explicit Lexer(std::string_view source) : source_(normalized(source)) {}
+  Lexer(std::string_view source, Steps& steps) : source_(normalized(source)), steps_(steps) {}
 
   std::vector<Token> run() {
+    steps_.look_closely(source_.size());
     while (at_ < source_.size()) data();
     add(TokenKind::kEnd);
     return std::move(tokens_);
@@ -86,9 +87,11 @@ class Lexer final {
 
   void add(TokenKind kind, std::string text = {}) {
     tokens_.push_back({kind, std::move(text), 0, 0, line_});
+    steps_.take(1);
   }
 
   void advance(std::size_t bytes) {
+    steps_.look(bytes);
     line_ +=
         static_cast<int>(std::ranges::count(std::string_view(source_).substr(at_, bytes), '\n'));
     at_ += bytes;
@@ -186,12 +189,14 @@ class Lexer final {
     if (strips) skip_spaces();
     line_starting_ = source_[at_ - 1] == '\n';
     const std::size_t from = at_;
-    for (std::optional<Tag> tag = next_tag(at_); tag; tag = next_tag(tag->at + 1)) {
+    for (std::optional<Tag> tag = next_tag(at_); tag; tag = next_tag(at_)) {
       advance(tag->at - at_);
       const std::size_t tag_at = at_;
-      advance(tag->sign == '\0' ? 2 : 3);
+      advance(1);
+      if (tag->opens != '%') continue;
+      advance(tag->sign == '\0' ? 1 : 2);
       skip_spaces();
-      if (tag->opens != '%' || !starts_with("endraw")) continue;
+      if (!starts_with("endraw")) continue;
       advance(6);
       skip_spaces();
       const char sign = starts_with("-") ? '-' : starts_with("+") ? '+' : '\0';
@@ -302,6 +307,7 @@ class Lexer final {
       refuse(fmt::format("the number {} is out of range", printable(text)));
     token.text = std::move(text);
     tokens_.push_back(std::move(token));
+    steps_.take(1);
     advance(end - at_);
   }
 
@@ -313,6 +319,7 @@ class Lexer final {
     std::string content = unescaped(std::string_view(source_).substr(at_ + 1, end - at_ - 1));
     advance(end + 1 - at_);
     tokens_.push_back({TokenKind::kString, std::move(content), 0, 0, line});
+    steps_.take(1);
   }
 
   std::string unescaped(std::string_view text) const {
@@ -359,6 +366,7 @@ class Lexer final {
   }
 
   const std::string source_;
+  Steps& steps_;
   std::size_t at_ = 0;
   int line_ = 1;
   bool line_starting_ = true;  // the last text read ended a line
@@ -367,8 +375,8 @@ class Lexer final {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view source) {
-  return Lexer(source).run();
+std::vector<Token> tokenize(std::string_view source, Steps& steps) {
+  return Lexer(source, steps).run();
 }
 
 }  // namespace outrider::jinja

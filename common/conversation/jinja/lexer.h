@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/conversation/jinja/steps.h"
+
 namespace outrider::jinja {
 
 enum class TokenKind {
@@ -37,7 +39,7 @@ struct Token {
   }
 };
 
-// The last token is kEnd.
-std::vector<Token> tokenize(std::string_view source);
+// The last token is kEnd. Takes steps for every byte and token.
+std::vector<Token> tokenize(std::string_view source, Steps& steps);
 
 }  // namespace outrider::jinja

@@ -27,7 +27,8 @@ class Deeper final {
 };
 
 Value loop_attribute(const Loop& loop, std::string_view name) {
-  const auto length = std::ssize(loop.items);
+  const auto& items = *loop.items;
+  const auto length = std::ssize(items);
   const auto index = static_cast<std::int64_t>(loop.index);
   if (name == "index") return {index + 1};
   if (name == "index0") return {index};
@@ -38,21 +39,27 @@ Value loop_attribute(const Loop& loop, std::string_view name) {
   if (name == "length") return {static_cast<std::int64_t>(length)};
   if (name == "depth") return {std::int64_t{loop.depth} + 1};
   if (name == "depth0") return {std::int64_t{loop.depth}};
-  if (name == "previtem" && index > 0) return loop.items[loop.index - 1];
-  if (name == "nextitem" && index + 1 < length) return loop.items[loop.index + 1];
+  if (name == "previtem" && index > 0) return items[loop.index - 1];
+  if (name == "nextitem" && index + 1 < length) return items[loop.index + 1];
   return {Undefined{name}};
 }
 
 }  // namespace
 
-void Scope::set(std::string_view name, const Value& value) {
-  for (auto& [own, held] : names) {
-    if (own == name) {
-      held = value;
-      return;
-    }
+const Value* Scope::find(std::string_view name, Steps& steps) const {
+  for (const auto& [own, value] : names) {
+    steps.look(own.size() == name.size() ? 8 + name.size() : 8);
+    if (own == name) return &value;
   }
-  names.emplace_back(name, value);
+  return nullptr;
+}
+
+void Scope::set(std::string_view name, const Value& value, Steps& steps) {
+  if (const Value* found = find(name, steps)) {
+    *const_cast<Value*>(found) = value;
+  } else {
+    names.emplace_back(name, value);
+  }
 }
 
 Scope& Machine::new_scope(Scope* parent) {
@@ -96,13 +103,12 @@ Machine::Flow Machine::run_statement(const Statement& statement, Scope& scope, T
       assign(*statement.target, evaluate(*statement.value, scope), scope);
       return Flow::kOn;
     case StatementKind::kSetBlock:
-      assign(
-          *statement.target,
-          filtered(statement.value.get(), text_of_block(statement.body, new_scope(&scope)), scope),
-          scope);
+      assign(*statement.target,
+             filtered(statement.value, text_of_block(statement.body, new_scope(&scope)), scope),
+             scope);
       return Flow::kOn;
     case StatementKind::kMacro:
-      scope.set(statement.name, macro(statement, scope));
+      scope.set(statement.name, macro(statement, scope), steps_);
       return Flow::kOn;
     case StatementKind::kCall: {
       Arguments given = arguments(*statement.value, scope);
@@ -112,8 +118,7 @@ Machine::Flow Machine::run_statement(const Statement& statement, Scope& scope, T
     }
     case StatementKind::kFilter:
       append_string(
-          filtered(statement.value.get(), text_of_block(statement.body, new_scope(&scope)), scope),
-          out);
+          filtered(statement.value, text_of_block(statement.body, new_scope(&scope)), scope), out);
       return Flow::kOn;
     case StatementKind::kWith: {
       Scope& inner = new_scope(&scope);
@@ -132,48 +137,49 @@ Machine::Flow Machine::run_statement(const Statement& statement, Scope& scope, T
 }
 
 Machine::Flow Machine::run_for(const Statement& statement, Scope& scope, TextBuilder& out) {
-  loop_over(statement, items_of(*this, evaluate(*statement.value, scope)), scope, out, 0);
+  loop_over(statement, evaluate(*statement.value, scope), scope, out, 0);
   return Flow::kOn;
 }
 
-void Machine::loop_over(const Statement& statement, std::vector<Value> items, Scope& scope,
+void Machine::loop_over(const Statement& statement, const Value& over, Scope& scope,
                         TextBuilder& out, int depth) {
+  const std::vector<Value>* items = &items_of(*this, over);
   if (statement.condition != nullptr) {
-    std::erase_if(items, [&](const Value& item) {
+    std::vector<Value> kept;
+    for (const Value& item : *items) {
       const Scopes before = scopes_now();
       Scope& inner = new_scope(&scope);
       assign(*statement.target, item, inner);
-      const bool stays = is_true(evaluate(*statement.condition, inner));
+      if (is_true(evaluate(*statement.condition, inner))) kept.push_back(item);
       end_scopes(before);
-      return !stays;
-    });
+    }
+    items = &arena_.list(std::move(kept)).list()->items;
   }
-  if (items.empty()) {
+  if (items->empty()) {
     run_block(statement.otherwise, scope, out);
     return;
   }
-  const Value loop = arena_.loop(Loop{std::move(items), 0, depth, nullptr, {}});
+  const Value loop = arena_.loop(Loop{items, 0, depth, nullptr, {}});
   if (statement.is_recursive) {
     ++references_;
     loop.loop()->recurse =
         arena_
             .function("loop",
                       [&statement, &scope, depth](Machine& machine, const Arguments& given) {
-                        const Value over = bind(given, "loop", {"iterable"})[0].value_or(Value{});
-                        TextBuilder inner;
-                        machine.loop_over(statement, items_of(machine, over), scope, inner,
-                                          depth + 1);
+                        const Value next = bind(given, "loop", {"iterable"})[0].value_or(Value{});
+                        TextBuilder inner(machine.steps());
+                        machine.loop_over(statement, next, scope, inner, depth + 1);
                         return machine.arena().text(inner.take());
                       })
             .function();
   }
-  for (Loop& at = *loop.loop(); at.index < at.items.size(); ++at.index) {
+  for (Loop& at = *loop.loop(); at.index < items->size(); ++at.index) {
     steps_.take(1);
     const Scopes before = scopes_now();
     Scope& inner = new_scope(&scope);
     inner.names.reserve(2);
-    inner.set("loop", loop);
-    assign(*statement.target, at.items[at.index], inner);
+    inner.set("loop", loop, steps_);
+    assign(*statement.target, (*items)[at.index], inner);
     const Flow flow = run_block(statement.body, inner, out);
     end_scopes(before);
     if (flow == Flow::kBreak) break;
@@ -182,15 +188,14 @@ void Machine::loop_over(const Statement& statement, std::vector<Value> items, Sc
 
 void Machine::assign(const Expression& target, const Value& value, Scope& scope) {
   if (target.operation == Operation::kVariable) {
-    scope.set(target.name, value);
+    scope.set(target.name, value, steps_);
   } else if (target.operation == Operation::kAttribute) {
     const Value owner = evaluate(*target.parts[0], scope);
     if (owner.dict() == nullptr || !owner.dict()->is_namespace)
       fail("cannot assign attribute on non-namespace object");
-    steps_.take(1 + owner.dict()->entries.size() / 4);
     arena_.set(*owner.dict(), arena_.text(target.name, Origin::kTemplate), value);
   } else {
-    const std::vector<Value> items = items_of(*this, value);
+    const std::vector<Value>& items = items_of(*this, value);
     if (items.size() != target.parts.size()) {
       fail(fmt::format("{} values to unpack, expected {}", items.size(), target.parts.size()));
     }
@@ -211,45 +216,45 @@ Value Machine::run_macro(const Statement& statement, Scope& scope, const Argumen
   std::vector<Value> more;
   for (std::size_t i = 0; i < given.positional.size(); ++i) {
     if (i < statement.parameters.size()) {
-      inner.set(statement.parameters[i].name, given.positional[i]);
+      inner.set(statement.parameters[i].name, given.positional[i], steps_);
     } else {
       more.push_back(given.positional[i]);
     }
   }
   Dict* more_named = arena_.dict();
   for (const auto& [name, value] : given.named) {
+    steps_.take(1 + statement.parameters.size() / 4);
     const bool is_known =
         name == "caller" || std::ranges::find(statement.parameters, name, &Parameter::name) !=
                                 statement.parameters.end();
     if (is_known) {
-      inner.set(name, value);
+      inner.set(name, value, steps_);
     } else {
       arena_.set(*more_named, arena_.text(std::string(name), Origin::kTemplate), value);
     }
   }
   for (std::size_t i = given.positional.size(); i < statement.parameters.size(); ++i) {
     const Parameter& parameter = statement.parameters[i];
-    const bool is_given =
-        std::ranges::find(inner.names, parameter.name,
-                          &std::pair<std::string_view, Value>::first) != inner.names.end();
-    if (is_given) continue;
-    inner.set(parameter.name, parameter.standard != nullptr ? evaluate(*parameter.standard, inner)
-                                                            : Value{Undefined{parameter.name}});
+    if (inner.find(parameter.name, steps_) != nullptr) continue;
+    inner.set(parameter.name,
+              parameter.standard != nullptr ? evaluate(*parameter.standard, inner)
+                                            : Value{Undefined{parameter.name}},
+              steps_);
   }
-  inner.set("varargs", arena_.list(std::move(more), true));
-  inner.set("kwargs", {more_named});
+  inner.set("varargs", arena_.list(std::move(more), true), steps_);
+  inner.set("kwargs", {more_named}, steps_);
   return text_of_block(statement.body, inner);
 }
 
 Value Machine::text_of_block(const Block& block, Scope& scope) {
-  TextBuilder out;
+  TextBuilder out(steps_);
   run_block(block, scope, out);
   return arena_.text(out.take());
 }
 
 Value Machine::filtered(const Expression* filters, const Value& text, Scope& scope) {
   if (filters == nullptr) return text;
-  return apply_filter(*this, filters->name, filtered(filters->parts[0].get(), text, scope),
+  return apply_filter(*this, filters->name, filtered(filters->parts[0], text, scope),
                       arguments(*filters, scope));
 }
 
@@ -323,11 +328,9 @@ Value Machine::conditional(const Expression& expression, Scope& scope) {
   return evaluate(*expression.parts[2], scope);
 }
 
-Value Machine::variable(std::string_view name, const Scope& scope) const {
+Value Machine::variable(std::string_view name, const Scope& scope) {
   for (const Scope* at = &scope; at != nullptr; at = at->parent) {
-    for (const auto& [own, value] : at->names) {
-      if (own == name) return value;
-    }
+    if (const Value* found = at->find(name, steps_)) return *found;
   }
   return {Undefined{name}};
 }
@@ -337,7 +340,6 @@ Value Machine::literal(const Expression& expression, Scope& scope) {
     Dict* made = arena_.dict();
     for (std::size_t i = 0; i < expression.parts.size(); i += 2) {
       const Value key = evaluate(*expression.parts[i], scope);
-      steps_.take(1 + made->entries.size() / 4);
       arena_.set(*made, key, evaluate(*expression.parts[i + 1], scope));
     }
     return {made};
@@ -354,8 +356,7 @@ Value Machine::attribute(const Value& value, std::string_view name) {
     if (!has_method(value, name)) return loop_attribute(*loop, name);
   } else if (const Dict* dict = value.dict();
              dict != nullptr && (dict->is_namespace || !has_method(value, name))) {
-    steps_.take(1 + dict->entries.size() / 4);
-    const Value* found = dict->find(name);
+    const Value* found = dict->find(name, steps_);
     return found != nullptr ? *found : Value{Undefined{name}};
   }
   if (!has_method(value, name)) return {Undefined{name}};
@@ -368,19 +369,18 @@ Value Machine::attribute(const Value& value, std::string_view name) {
 Value Machine::item(const Value& value, const Value& key) {
   require_defined(value);
   if (const Dict* dict = value.dict(); dict != nullptr && !dict->is_namespace) {
-    steps_.take(1 + dict->entries.size() / 4);
-    if (const Value* found = dict->find(key)) return *found;
+    if (const Value* found = dict->find(key, steps_)) return *found;
   } else if (key.is_integer()) {
     const TextData* text = value.text();
     const List* list = value.list();
     if (text == nullptr && list == nullptr) return {Undefined{"the item"}};
-    if (text != nullptr) steps_.take(text->bytes.size() / 64);
-    const auto length = static_cast<std::int64_t>(text != nullptr ? count_characters(text->bytes)
-                                                                  : list->items.size());
+    const auto length = static_cast<std::int64_t>(
+        text != nullptr ? count_characters(text->bytes, steps_) : list->items.size());
     const std::int64_t at = key.integer() < 0 ? key.integer() + length : key.integer();
     if (at < 0 || at >= length) return {Undefined{"the item"}};
     if (list != nullptr) return list->items[static_cast<std::size_t>(at)];
     std::size_t byte = 0;
+    steps_.look_closely(static_cast<std::size_t>(at));
     for (std::int64_t i = 0; i < at; ++i) byte = next_character(text->bytes, byte);
     return arena_.slice(*text, byte, next_character(text->bytes, byte) - byte);
   }
@@ -397,7 +397,8 @@ Arguments Machine::arguments(const Expression& expression, Scope& scope) {
   for (const auto& [name, value] : expression.named)
     given.named.emplace_back(name, evaluate(*value, scope));
   if (expression.more_arguments != nullptr) {
-    const std::vector<Value> more = items_of(*this, evaluate(*expression.more_arguments, scope));
+    const std::vector<Value>& more = items_of(*this, evaluate(*expression.more_arguments, scope));
+    steps_.look(more.size() * sizeof(Value));
     given.positional.insert(given.positional.end(), more.begin(), more.end());
   }
   if (expression.more_named != nullptr) {
@@ -405,6 +406,7 @@ Arguments Machine::arguments(const Expression& expression, Scope& scope) {
     if (more.dict() == nullptr)
       fail(fmt::format("argument after ** must be a mapping, not {}", more.type_name()));
     for (const auto& [name, value] : more.dict()->entries) {
+      steps_.take(1);
       if (name.text() == nullptr) fail("keywords must be strings");
       given.named.emplace_back(name.text()->bytes, value);
     }
@@ -476,11 +478,9 @@ bool Machine::comparison(const Expression& expression, Scope& scope) {
 }
 
 Value Machine::concatenation(const Expression& expression, Scope& scope) {
-  TextBuilder out;
+  TextBuilder out(steps_);
   for (const ExpressionPtr& part : expression.parts) append_string(evaluate(*part, scope), out);
-  TextData text = out.take();
-  steps_.take(text.bytes.size() / 64);
-  return arena_.text(std::move(text));
+  return arena_.text(out.take());
 }
 
 }  // namespace outrider::jinja

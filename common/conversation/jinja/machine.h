@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <ctime>
 #include <deque>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -23,12 +25,13 @@ struct Scope {
   Scope* parent = nullptr;
   std::vector<std::pair<std::string_view, Value>> names = {};
 
-  void set(std::string_view name, const Value& value);
+  const Value* find(std::string_view name, Steps& steps) const;
+  void set(std::string_view name, const Value& value, Steps& steps);
 };
 
 class Machine final {
  public:
-  Machine(Arena& arena, Steps steps, std::tm now) : arena_(arena), steps_(steps), now_(now) {}
+  Machine(Arena& arena, std::tm now) : arena_(arena), steps_(arena.steps()), now_(now) {}
 
   // The template's own variables remain in `scope`.
   void run(const Block& block, Scope& scope, TextBuilder& out);
@@ -48,8 +51,8 @@ class Machine final {
   Flow run_block(const Block& block, Scope& scope, TextBuilder& out);
   Flow run_statement(const Statement& statement, Scope& scope, TextBuilder& out);
   Flow run_for(const Statement& statement, Scope& scope, TextBuilder& out);
-  void loop_over(const Statement& statement, std::vector<Value> items, Scope& scope,
-                 TextBuilder& out, int depth);
+  void loop_over(const Statement& statement, const Value& over, Scope& scope, TextBuilder& out,
+                 int depth);
   void assign(const Expression& target, const Value& value, Scope& scope);
   Value macro(const Statement& statement, Scope& scope);
   Value run_macro(const Statement& statement, Scope& scope, const Arguments& arguments);
@@ -59,7 +62,7 @@ class Machine final {
 
   Value evaluate(const Expression& expression, Scope& scope);
   Value evaluate_here(const Expression& expression, Scope& scope);
-  Value variable(std::string_view name, const Scope& scope) const;
+  Value variable(std::string_view name, const Scope& scope);
   Value literal(const Expression& expression, Scope& scope);
   Value call_expression(const Expression& expression, Scope& scope);
   Value conditional(const Expression& expression, Scope& scope);
@@ -77,7 +80,7 @@ class Machine final {
   void end_scopes(const Scopes& since);
 
   Arena& arena_;
-  Steps steps_;
+  Steps& steps_;
   const std::tm now_;
   std::deque<Scope> scopes_;
   std::int64_t references_ = 0;  // macros and recursive loops made, which refer to scopes
@@ -90,8 +93,10 @@ Value sliced(Machine& machine, const Value& value, const Value& begin, const Val
              const Value& step);
 
 // The items of a for statement; str(value); item in container.
-std::vector<Value> items_of(Machine& machine, const Value& value);
+const std::vector<Value>& items_of(Machine& machine, const Value& value);
 TextData string_of(Machine& machine, const Value& value);
+// Copies in parts, so that a deadline ends it in between.
+void append_items(Machine& machine, std::span<const Value> from, std::vector<Value>& to);
 bool contains(Machine& machine, const Value& container, const Value& item);
 
 // filters.cc, value_filters.cc and builtins.cc
@@ -120,11 +125,18 @@ Value padded(Machine& machine, const TextData& text, const Value& width,
              const std::optional<Value>& fill, int side);
 // Removes these characters, or white space.
 TextData stripped(const TextData& text, std::optional<std::string_view> characters, bool left,
-                  bool right);
+                  bool right, Steps& steps);
 TextData replaced(const TextData& text, std::string_view old, const TextData& by,
-                  std::int64_t count);
-TextData with_case(const TextData& text, bool upper);
-TextData escaped(const TextData& text);  // & < > ' " in HTML form
+                  std::int64_t count, Steps& steps);
+TextData with_case(const TextData& text, bool upper, Steps& steps);
+TextData escaped(const TextData& text, Steps& steps);  // & < > ' " in HTML form
+// Visits where `wanted` occurs, without overlaps, from the left or from the right, as long as
+// visit(start) is true. `wanted` is not empty. The time is linear in the length of both.
+void each_match(std::string_view text, std::string_view wanted, bool from_right, Steps& steps,
+                const std::function<bool(std::size_t)>& visit);
+// The start of the first match; npos: there is none.
+std::size_t find_match(std::string_view text, std::string_view wanted, bool from_right,
+                       Steps& steps);
 
 // The arguments of a call by parameter name; one that was not passed is empty. Errors: a Failure
 // for too many, or for an unknown name.

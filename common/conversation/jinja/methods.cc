@@ -26,6 +26,7 @@ Value split_lines(Machine& machine, const TextData& text, bool keep_ends) {
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.bytes.size();) {
     const std::size_t length = line_break_at(text.bytes, at);
+    machine.steps().look_closely(1);
     if (length == 0) {
       at = next_character(text.bytes, at);
       continue;
@@ -42,55 +43,54 @@ Value split_lines(Machine& machine, const TextData& text, bool keep_ends) {
 // splits.
 using Parts = std::vector<std::pair<std::size_t, std::size_t>>;
 
-Parts split_at_spaces(std::string_view text, std::int64_t most) {
+Parts split_at_spaces(std::string_view text, std::int64_t most, Steps& steps) {
   Parts parts;
   std::size_t at = 0;
+  // The length of white space here, or 0.
+  const auto space = [&] {
+    steps.look_closely(1);
+    return at < text.size() ? space_at(text, at) : 0;
+  };
   const auto skip = [&] {
-    while (at < text.size() && space_at(text, at) > 0) at += space_at(text, at);
+    while (const std::size_t length = space()) at += length;
   };
   for (skip(); at < text.size(); skip()) {
     const std::size_t begin = at;
     if (most >= 0 && std::ssize(parts) == most) {
-      std::size_t end = text.size();
-      for (std::size_t i = begin, last = begin; i < text.size(); i = next_character(text, i)) {
-        if (space_at(text, i) == 0) last = next_character(text, i);
-        end = last;
+      std::size_t end = begin;
+      while (at < text.size()) {
+        const std::size_t length = space();
+        at = length > 0 ? at + length : next_character(text, at);
+        if (length == 0) end = at;
       }
       parts.emplace_back(begin, end - begin);
       break;
     }
-    while (at < text.size() && space_at(text, at) == 0) at = next_character(text, at);
+    while (at < text.size() && space() == 0) at = next_character(text, at);
     parts.emplace_back(begin, at - begin);
   }
   return parts;
 }
 
 Parts split_at(std::string_view text, std::string_view separator, std::int64_t most,
-               bool from_right) {
-  Parts parts;
+               bool from_right, Steps& steps) {
   if (separator.empty()) fail("empty separator");
-  if (from_right) {
-    std::size_t end = text.size();
-    while (most < 0 || std::ssize(parts) < most) {
-      const std::size_t found = end < separator.size()
-                                    ? std::string_view::npos
-                                    : text.rfind(separator, end - separator.size());
-      if (found == std::string_view::npos) break;
-      parts.emplace_back(found + separator.size(), end - found - separator.size());
+  Parts parts;
+  std::size_t begin = 0, end = text.size();  // of what is not split yet
+  const auto visit = [&](std::size_t found) {
+    const std::size_t behind = found + separator.size();
+    if (from_right) {
+      parts.emplace_back(behind, end - behind);
       end = found;
+    } else {
+      parts.emplace_back(begin, found - begin);
+      begin = behind;
     }
-    parts.emplace_back(0, end);
-    std::ranges::reverse(parts);
-    return parts;
-  }
-  std::size_t begin = 0;
-  while (most < 0 || std::ssize(parts) < most) {
-    const std::size_t found = text.find(separator, begin);
-    if (found == std::string_view::npos) break;
-    parts.emplace_back(begin, found - begin);
-    begin = found + separator.size();
-  }
-  parts.emplace_back(begin, text.size() - begin);
+    return most < 0 || std::ssize(parts) < most;
+  };
+  if (most != 0) each_match(text, separator, from_right, steps, visit);
+  parts.emplace_back(begin, end - begin);
+  if (from_right) std::ranges::reverse(parts);
   return parts;
 }
 
@@ -99,20 +99,18 @@ Value split(Machine& machine, const TextData& text, const Bound& bound, bool fro
   const bool at_spaces = !bound[0] || bound[0]->is_none();
   if (at_spaces && from_right && most >= 0)
     fail("rsplit() at white space with a limit is not supported");
-  machine.steps().take(1 + text.bytes.size() / 16);
-  const Parts parts =
-      at_spaces ? split_at_spaces(text.bytes, most)
-                : split_at(text.bytes, text_argument(*bound[0], "split").bytes, most, from_right);
+  const Parts parts = at_spaces ? split_at_spaces(text.bytes, most, machine.steps())
+                                : split_at(text.bytes, text_argument(*bound[0], "split").bytes,
+                                           most, from_right, machine.steps());
   std::vector<Value> items;
   for (const auto& [begin, length] : parts)
     items.push_back(machine.arena().slice(text, begin, length));
-  machine.steps().take(items.size() / 4);
   return machine.arena().list(std::move(items));
 }
 
 Value partition(Machine& machine, const TextData& text, const TextData& separator,
                 bool from_right) {
-  const Parts parts = split_at(text.bytes, separator.bytes, 1, from_right);
+  const Parts parts = split_at(text.bytes, separator.bytes, 1, from_right, machine.steps());
   const Value empty = machine.arena().text({}, Origin::kTemplate);
   const auto part = [&](std::size_t i) {
     return machine.arena().slice(text, parts[i].first, parts[i].second);
@@ -126,9 +124,10 @@ Value partition(Machine& machine, const TextData& text, const TextData& separato
       {part(0), machine.arena().slice(text, middle, separator.bytes.size()), part(1)}, true);
 }
 
-bool has_affix(std::string_view text, const Value& affix, bool at_end) {
+bool has_affix(std::string_view text, const Value& affix, bool at_end, Steps& steps) {
   const auto matches = [&](const Value& one) {
     const std::string& bytes = text_argument(one, at_end ? "endswith" : "startswith").bytes;
+    steps.look(16 + std::min(bytes.size(), text.size()));
     return at_end ? text.ends_with(bytes) : text.starts_with(bytes);
   };
   if (const List* list = affix.list(); list != nullptr && list->is_tuple)
@@ -138,14 +137,16 @@ bool has_affix(std::string_view text, const Value& affix, bool at_end) {
 
 // The bytes from character `begin` to character `end` of a text, for str methods.
 std::string_view part_of(std::string_view text, const std::optional<Value>& begin,
-                         const std::optional<Value>& end) {
-  const auto length = static_cast<std::int64_t>(count_characters(text));
+                         const std::optional<Value>& end, Steps& steps) {
+  if (!begin && !end) return text;
+  const auto length = static_cast<std::int64_t>(count_characters(text, steps));
   const auto place = [&](const std::optional<Value>& value, std::int64_t standard) {
     if (!value || value->is_none()) return standard;
     const std::int64_t at = integer_argument(*value, "str");
     return std::clamp<std::int64_t>(at < 0 ? at + length : at, 0, length);
   };
   const std::int64_t from = place(begin, 0), to = place(end, length);
+  steps.look_closely(static_cast<std::size_t>(std::max(from, to)));
   std::size_t first = 0;
   for (std::int64_t i = 0; i < from; ++i) first = next_character(text, first);
   std::size_t last = first;
@@ -153,46 +154,55 @@ std::string_view part_of(std::string_view text, const std::optional<Value>& begi
   return text.substr(first, last - first);
 }
 
-Value find_in(const TextData& text, const TextData& wanted, bool from_right, bool must_be_there) {
-  const std::size_t found =
-      from_right ? text.bytes.rfind(wanted.bytes) : text.bytes.find(wanted.bytes);
+Value find_in(const TextData& text, const TextData& wanted, bool from_right, bool must_be_there,
+              Steps& steps) {
+  const std::size_t found = find_match(text.bytes, wanted.bytes, from_right, steps);
   if (found == std::string::npos) {
     if (must_be_there) fail("substring not found");
     return {std::int64_t{-1}};
   }
-  return {
-      static_cast<std::int64_t>(count_characters(std::string_view(text.bytes).substr(0, found)))};
+  return {static_cast<std::int64_t>(
+      count_characters(std::string_view(text.bytes).substr(0, found), steps))};
 }
 
-std::int64_t count_in(std::string_view text, std::string_view wanted) {
-  if (wanted.empty()) return static_cast<std::int64_t>(count_characters(text)) + 1;
+std::int64_t count_in(std::string_view text, std::string_view wanted, Steps& steps) {
+  if (wanted.empty()) return static_cast<std::int64_t>(count_characters(text, steps)) + 1;
   std::int64_t count = 0;
-  for (std::size_t at = text.find(wanted); at != std::string_view::npos;
-       at = text.find(wanted, at + wanted.size()))
+  each_match(text, wanted, false, steps, [&](std::size_t) {
     ++count;
+    return true;
+  });
   return count;
 }
 
-TextData capitalized(const TextData& text, bool every_word) {
-  const TextData lower = with_case(text, false);
-  TextBuilder out;
+TextData capitalized(const TextData& text, bool every_word, Steps& steps) {
+  const TextData lower = with_case(text, false, steps);
+  TextBuilder out(steps);
   bool begins = true;
+  std::size_t plain = 0;  // the start of what is written as it is
   for (std::size_t at = 0; at < lower.bytes.size();) {
     const std::size_t next = next_character(lower.bytes, at);
-    TextBuilder one;
-    one.append(lower, at, next - at);
-    const TextData character = one.take();
-    out.append(begins ? with_case(character, true) : character);
+    steps.look_closely(1);
+    if (begins) {
+      out.append(lower, plain, at - plain);
+      TextBuilder one(steps);
+      one.append(lower, at, next - at);
+      out.append(with_case(one.take(), true, steps));
+      plain = next;
+      if (next - at > 1) steps.take(8);  // it is looked up in a table
+    }
     const char byte = lower.bytes[at];
     const bool is_letter = (byte >= 'a' && byte <= 'z') || static_cast<unsigned char>(byte) >= 0x80;
     begins = every_word && !is_letter;
     at = next;
   }
+  out.append(lower, plain, lower.bytes.size() - plain);
   return out.take();
 }
 
 // isdigit() and similar, for ASCII; other characters count as letters.
-bool consists_of(std::string_view text, std::string_view kind) {
+bool consists_of(std::string_view text, std::string_view kind, Steps& steps) {
+  steps.look_closely(text.size());
   const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
   const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -233,14 +243,16 @@ Value strip_method(Machine& machine, const TextData& text, const Arguments& give
   const std::optional<std::string_view> characters =
       by_space ? std::nullopt
                : std::optional<std::string_view>(text_argument(*bound[0], name).bytes);
-  machine.steps().take(text.bytes.size() / 64);
-  return text_method(machine, stripped(text, characters, name != "rstrip", name != "lstrip"));
+  return text_method(
+      machine, stripped(text, characters, name != "rstrip", name != "lstrip", machine.steps()));
 }
 
-Value affix_method(Machine&, const TextData& text, const Arguments& given, std::string_view name) {
+Value affix_method(Machine& machine, const TextData& text, const Arguments& given,
+                   std::string_view name) {
   const Bound bound = bind(given, name, {"prefix", "start", "end"});
   if (!bound[0]) fail("startswith() takes at least 1 argument");
-  return {has_affix(part_of(text.bytes, bound[1], bound[2]), *bound[0], name == "endswith")};
+  const std::string_view part = part_of(text.bytes, bound[1], bound[2], machine.steps());
+  return {has_affix(part, *bound[0], name == "endswith", machine.steps())};
 }
 
 Value remove_affix_method(Machine& machine, const TextData& text, const Arguments& given,
@@ -249,7 +261,7 @@ Value remove_affix_method(Machine& machine, const TextData& text, const Argument
   if (!bound[0]) fail("removeprefix() takes exactly one argument");
   const std::string& affix = text_argument(*bound[0], name).bytes;
   const bool at_end = name == "removesuffix";
-  if (!has_affix(text.bytes, *bound[0], at_end)) return text_method(machine, text);
+  if (!has_affix(text.bytes, *bound[0], at_end, machine.steps())) return text_method(machine, text);
   return machine.arena().slice(text, at_end ? 0 : affix.size(), text.bytes.size() - affix.size());
 }
 
@@ -262,27 +274,25 @@ Value replace_method(Machine& machine, const TextData& text, const Arguments& gi
                      std::string_view name) {
   const Bound bound = bind(given, name, {"old", "new", "count"});
   if (!bound[0] || !bound[1]) fail("replace expected at least 2 arguments");
-  machine.steps().take(1 + text.bytes.size() / 16);
   return text_method(
       machine, replaced(text, text_argument(*bound[0], name).bytes, text_argument(*bound[1], name),
-                        bound[2] ? integer_argument(*bound[2], name) : -1));
+                        bound[2] ? integer_argument(*bound[2], name) : -1, machine.steps()));
 }
 
 Value find_method(Machine& machine, const TextData& text, const Arguments& given,
                   std::string_view name) {
   const Bound bound = bind(given, name, {"sub"});
   if (!bound[0]) fail("find() takes at least 1 argument");
-  machine.steps().take(1 + text.bytes.size() / 16);
   const TextData& wanted = text_argument(*bound[0], name);
-  if (name == "count") return {count_in(text.bytes, wanted.bytes)};
-  return find_in(text, wanted, name.starts_with('r'), name.ends_with("index"));
+  if (name == "count") return {count_in(text.bytes, wanted.bytes, machine.steps())};
+  return find_in(text, wanted, name.starts_with('r'), name.ends_with("index"), machine.steps());
 }
 
 Value join_method(Machine& machine, const TextData& text, const Arguments& given,
                   std::string_view name) {
   const Bound bound = bind(given, name, {"iterable"});
   if (!bound[0]) fail("join() takes exactly one argument");
-  TextBuilder out;
+  TextBuilder out(machine.steps());
   bool is_first = true;
   for (const Value& item : items_of(machine, *bound[0])) {
     if (!std::exchange(is_first, false)) out.append(text);
@@ -294,10 +304,9 @@ Value join_method(Machine& machine, const TextData& text, const Arguments& given
 Value case_method(Machine& machine, const TextData& text, const Arguments& given,
                   std::string_view name) {
   bind(given, name, {});
-  machine.steps().take(1 + text.bytes.size() / 16);
   if (name == "capitalize" || name == "title")
-    return text_method(machine, capitalized(text, name == "title"));
-  return text_method(machine, with_case(text, name == "upper"));
+    return text_method(machine, capitalized(text, name == "title", machine.steps()));
+  return text_method(machine, with_case(text, name == "upper", machine.steps()));
 }
 
 Value pad_method(Machine& machine, const TextData& text, const Arguments& given,
@@ -314,9 +323,10 @@ Value partition_method(Machine& machine, const TextData& text, const Arguments& 
   return partition(machine, text, text_argument(*bound[0], name), name == "rpartition");
 }
 
-Value kind_method(Machine&, const TextData& text, const Arguments& given, std::string_view name) {
+Value kind_method(Machine& machine, const TextData& text, const Arguments& given,
+                  std::string_view name) {
   bind(given, name, {});
-  return {consists_of(text.bytes, name)};
+  return {consists_of(text.bytes, name, machine.steps())};
 }
 
 Value lines_method(Machine& machine, const TextData& text, const Arguments& given,
@@ -381,22 +391,21 @@ constexpr std::string_view kLoopMethods[] = {"cycle", "changed"};
 
 Value dict_method(Machine& machine, const Dict& dict, std::string_view name,
                   const Arguments& given) {
-  machine.steps().take(1 + dict.entries.size() / 4);
   if (name == "get") {
     const Bound bound = bind(given, name, {"key", "default"});
     if (!bound[0]) fail("get expected at least 1 argument");
-    const Value* found = dict.find(*bound[0]);
+    const Value* found = dict.find(*bound[0], machine.steps());
     return found != nullptr ? *found : bound[1].value_or(Value{None{}});
   }
   bind(given, name, {});
   if (name == "copy") {
     Dict* copy = machine.arena().dict();
-    machine.arena().charge(dict.entries.size() * 2 * sizeof(Value));
-    copy->entries = dict.entries;
+    for (const auto& [key, value] : dict.entries) machine.arena().add(*copy, key, value);
     return {copy};
   }
   std::vector<Value> items;
   for (const auto& [key, value] : dict.entries) {
+    machine.steps().look(sizeof(Value));
     items.push_back(name == "keys"     ? key
                     : name == "values" ? value
                                        : machine.arena().list({key, value}, true));
@@ -406,7 +415,10 @@ Value dict_method(Machine& machine, const Dict& dict, std::string_view name,
 
 Value list_method(Machine& machine, const List& list, std::string_view name,
                   const Arguments& given) {
-  if (name == "copy") return machine.arena().list(list.items, list.is_tuple);
+  if (name == "copy") {
+    machine.steps().look(list.items.size() * sizeof(Value));
+    return machine.arena().list(list.items, list.is_tuple);
+  }
   const Bound bound = bind(given, name, {"value"});
   if (!bound[0]) fail(fmt::format("{}() takes exactly one argument", name));
   std::int64_t count = 0;

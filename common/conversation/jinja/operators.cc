@@ -51,7 +51,8 @@ Range range_of(std::int64_t length, const Value& begin, const Value& end, const 
     if (!value.is_integer()) fail("slice indices must be integers or None");
     return value.integer();
   };
-  Range range{0, 0, number(step, 1)};
+  // A longer step picks nothing more.
+  Range range{0, 0, std::clamp(number(step, 1), -length - 1, length + 1)};
   if (range.step == 0) fail("slice step cannot be zero");
   const std::int64_t low = range.step > 0 ? 0 : -1, high = range.step > 0 ? length : length - 1;
   const auto clamp = [&](std::int64_t at) {
@@ -73,7 +74,7 @@ Value multiply(Machine& machine, const Value& a, const Value& b) {
   }
   const std::int64_t count = std::max<std::int64_t>(b.integer(), 0);
   if (const TextData* text = a.text()) {
-    TextBuilder out;
+    TextBuilder out(machine.steps());
     for (std::int64_t i = 0; i < count && !text->bytes.empty(); ++i) {
       machine.steps().take(1);
       out.append(*text);
@@ -81,23 +82,31 @@ Value multiply(Machine& machine, const Value& a, const Value& b) {
     return machine.arena().text(out.take());
   }
   std::vector<Value> items;
-  for (std::int64_t i = 0; i < count && !a.list()->items.empty(); ++i) {
-    machine.steps().take(1 + a.list()->items.size());
-    items.insert(items.end(), a.list()->items.begin(), a.list()->items.end());
-  }
+  for (std::int64_t i = 0; i < count && !a.list()->items.empty(); ++i)
+    append_items(machine, a.list()->items, items);
   return machine.arena().list(std::move(items), a.list()->is_tuple);
 }
 
 }  // namespace
 
+void append_items(Machine& machine, std::span<const Value> from, std::vector<Value>& to) {
+  constexpr std::size_t kAtOnce = 4096;
+  for (std::size_t at = 0; at < from.size(); at += kAtOnce) {
+    const auto part = from.subspan(at, std::min(kAtOnce, from.size() - at));
+    machine.steps().take(1 + part.size() / 2);
+    to.insert(to.end(), part.begin(), part.end());
+  }
+}
+
 Value sliced(Machine& machine, const Value& value, const Value& begin, const Value& end,
              const Value& step) {
   require_defined(value);
   if (const TextData* text = value.text()) {
-    machine.steps().take(1 + text->bytes.size() / 16);
     std::vector<std::size_t> starts;  // of the characters
-    for (std::size_t at = 0; at < text->bytes.size(); at = next_character(text->bytes, at))
+    for (std::size_t at = 0; at < text->bytes.size(); at = next_character(text->bytes, at)) {
+      machine.steps().look_closely(1);
       starts.push_back(at);
+    }
     const Range range = range_of(std::ssize(starts), begin, end, step);
     starts.push_back(text->bytes.size());
     const auto start = [&](std::int64_t at) { return starts[static_cast<std::size_t>(at)]; };
@@ -106,7 +115,7 @@ Value sliced(Machine& machine, const Value& value, const Value& begin, const Val
           *text, start(range.begin),
           range.end > range.begin ? start(range.end) - start(range.begin) : 0);
     }
-    TextBuilder picked;
+    TextBuilder picked(machine.steps());
     for (std::int64_t at = range.begin; range.step > 0 ? at < range.end : at > range.end;
          at += range.step) {
       picked.append(*text, start(at), start(at + 1) - start(at));
@@ -119,28 +128,27 @@ Value sliced(Machine& machine, const Value& value, const Value& begin, const Val
   std::vector<Value> items;
   for (std::int64_t at = range.begin; range.step > 0 ? at < range.end : at > range.end;
        at += range.step) {
+    machine.steps().look(sizeof(Value));
     items.push_back(list->items[static_cast<std::size_t>(at)]);
   }
-  machine.steps().take(items.size() / 4);
   return machine.arena().list(std::move(items), list->is_tuple);
 }
 
 Value add(Machine& machine, const Value& a, const Value& b) {
   if (a.text() != nullptr && b.text() != nullptr) {
     const bool is_markup = a.text()->is_markup || b.text()->is_markup;
-    TextBuilder out;
+    TextBuilder out(machine.steps());
     out.expect(a.text()->bytes.size() + b.text()->bytes.size());
     for (const TextData* text : {a.text(), b.text()})
-      out.append(is_markup && !text->is_markup ? escaped(*text) : *text);
+      out.append(is_markup && !text->is_markup ? escaped(*text, machine.steps()) : *text);
     TextData text = out.take();
     text.is_markup = is_markup;
-    machine.steps().take(text.bytes.size() / 64);
     return machine.arena().text(std::move(text));
   }
   if (a.list() != nullptr && b.list() != nullptr && a.list()->is_tuple == b.list()->is_tuple) {
-    std::vector<Value> items = a.list()->items;
-    items.insert(items.end(), b.list()->items.begin(), b.list()->items.end());
-    machine.steps().take(items.size() / 4);
+    std::vector<Value> items;
+    append_items(machine, a.list()->items, items);
+    append_items(machine, b.list()->items, items);
     return machine.arena().list(std::move(items), a.list()->is_tuple);
   }
   fail(fmt::format("unsupported operand type(s) for +: '{}' and '{}'", a.type_name(),
@@ -194,33 +202,33 @@ Value arithmetic(Machine& machine, Operation operation, const Value& a, const Va
   }
 }
 
-std::vector<Value> items_of(Machine& machine, const Value& value) {
+const std::vector<Value>& items_of(Machine& machine, const Value& value) {
+  if (value.list() != nullptr) return value.list()->items;
+  if (value.loop() != nullptr) return *value.loop()->items;
   std::vector<Value> items;
-  if (const List* list = value.list()) {
-    items = list->items;
-  } else if (const Dict* dict = value.dict(); dict != nullptr && !dict->is_namespace) {
-    for (const auto& [key, _] : dict->entries) items.push_back(key);
+  if (const Dict* dict = value.dict(); dict != nullptr && !dict->is_namespace) {
+    for (const auto& [key, _] : dict->entries) {
+      machine.steps().look(sizeof(Value));
+      items.push_back(key);
+    }
   } else if (const TextData* text = value.text()) {
     for (std::size_t at = 0; at < text->bytes.size();) {
       const std::size_t next = next_character(text->bytes, at);
       items.push_back(machine.arena().slice(*text, at, next - at));
       at = next;
     }
-  } else if (value.loop() != nullptr) {
-    items = value.loop()->items;
   } else if (!value.is_undefined()) {
     fail(fmt::format("'{}' object is not iterable", value.type_name()));
   }
-  machine.steps().take(items.size() / 2);
-  return items;
+  return machine.arena().list(std::move(items)).list()->items;
 }
 
 TextData string_of(Machine& machine, const Value& value) {
   if (const TextData* text = value.text()) {
-    machine.steps().take(text->bytes.size() / 64);
+    machine.steps().look(text->bytes.size());
     return *text;
   }
-  TextBuilder out;
+  TextBuilder out(machine.steps());
   append_string(value, out);
   return out.take();
 }
@@ -230,16 +238,14 @@ bool contains(Machine& machine, const Value& container, const Value& item) {
     if (item.text() == nullptr) {
       fail(fmt::format("'in <string>' requires string as left operand, not {}", item.type_name()));
     }
-    machine.steps().take(1 + text->bytes.size() / 16);
-    return text->bytes.find(item.text()->bytes) != std::string::npos;
+    return find_match(text->bytes, item.text()->bytes, false, machine.steps()) != std::string::npos;
   }
   if (const Dict* dict = container.dict(); dict != nullptr && !dict->is_namespace) {
-    machine.steps().take(1 + dict->entries.size() / 4);
-    return dict->find(item) != nullptr;
+    return dict->find(item, machine.steps()) != nullptr;
   }
-  const std::vector<Value> items = items_of(machine, container);
-  return std::ranges::any_of(
-      items, [&](const Value& each) { return are_equal(each, item, machine.steps()); });
+  return std::ranges::any_of(items_of(machine, container), [&](const Value& each) {
+    return are_equal(each, item, machine.steps());
+  });
 }
 
 }  // namespace outrider::jinja

@@ -17,10 +17,10 @@ class Parser final : ExpressionParser {
  public:
   using ExpressionParser::ExpressionParser;
 
-  Block run() {
-    Block block = statements({});
+  Syntax run() {
+    syntax_.block = statements({});
     if (now().kind != TokenKind::kEnd) refuse("a closing tag without an opening one");
-    return block;
+    return std::move(syntax_);
   }
 
  private:
@@ -30,6 +30,7 @@ class Parser final : ExpressionParser {
     const Deeper deeper(*this);
     Block block;
     while (now().kind != TokenKind::kEnd) {
+      arena_.steps().look(sizeof(Statement));
       Statement next;
       next.line = now().line;
       if (now().kind == TokenKind::kData) {
@@ -124,7 +125,7 @@ class Parser final : ExpressionParser {
       return made;
     }
     made.kind = StatementKind::kSetBlock;
-    while (at_operator("|")) made.value = filter(std::move(made.value));
+    while (at_operator("|")) made.value = filter(made.value);
     made.body = whole_body("endset");
     return made;
   }
@@ -158,7 +159,7 @@ class Parser final : ExpressionParser {
     take();
     Statement made{.kind = StatementKind::kFilter};
     made.value = filter_call(nullptr);
-    while (at_operator("|")) made.value = filter(std::move(made.value));
+    while (at_operator("|")) made.value = filter(made.value);
     made.body = whole_body("endfilter");
     return made;
   }
@@ -170,7 +171,7 @@ class Parser final : ExpressionParser {
       if (!made.assignments.empty()) expect_operator(",");
       ExpressionPtr name = target(false, {});
       expect_operator("=");
-      made.assignments.emplace_back(std::move(name), expression());
+      made.assignments.emplace_back(name, expression());
     }
     const With hard(is_soft_, false);
     made.body = whole_body("endwith");
@@ -218,15 +219,15 @@ class Parser final : ExpressionParser {
         ExpressionPtr name = make(Operation::kVariable);
         name->name = expect_name();
         if (with_attribute && skip_operator(".")) {
-          ExpressionPtr attribute = join(Operation::kAttribute, now().line, std::move(name));
+          ExpressionPtr attribute = join(Operation::kAttribute, now().line, name);
           attribute->name = expect_name();
-          name = std::move(attribute);
+          name = attribute;
         }
-        names.push_back(std::move(name));
+        names.push_back(name);
       }
       is_tuple = is_tuple || at_operator(",");
     } while (skip_operator(","));
-    if (!is_tuple && names.size() == 1) return std::move(names.front());
+    if (!is_tuple && names.size() == 1) return names.front();
     ExpressionPtr made = make(Operation::kTuple);
     made->parts = std::move(names);
     return made;
@@ -235,7 +236,7 @@ class Parser final : ExpressionParser {
 
 }  // namespace
 
-Block parse(std::string_view source, const KnownNames& known, Arena& arena) {
+Syntax parse(std::string_view source, const KnownNames& known, Arena& arena) {
   return Parser(source, known, arena).run();
 }
 

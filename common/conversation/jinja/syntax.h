@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +15,7 @@
 namespace outrider::jinja {
 
 struct Expression;
-using ExpressionPtr = std::unique_ptr<Expression>;
+using ExpressionPtr = Expression*;  // null: none
 struct Statement;
 using Block = std::vector<Statement>;
 
@@ -114,7 +114,14 @@ struct KnownNames {
   bool (*is_test)(std::string_view name);
 };
 
-// Constants live in the arena.
-Block parse(std::string_view source, const KnownNames& known, Arena& arena);
+// A parsed template. The expressions lie in one place: as owners of each other, those of a long
+// sum would end by calling themselves as often as it has parts.
+struct Syntax {
+  std::deque<Expression> expressions;
+  Block block;
+};
+
+// Constants live in the arena, whose steps the parser takes.
+Syntax parse(std::string_view source, const KnownNames& known, Arena& arena);
 
 }  // namespace outrider::jinja

@@ -16,8 +16,11 @@ constexpr std::size_t kMaxValueBytes = std::size_t{128} << 20;
 }  // namespace
 
 struct Template::Parsed {
-  Arena constants{kMaxConstantBytes};
-  Block block;
+  explicit Parsed(std::chrono::nanoseconds max_time) : steps(Steps::kUnlimited, max_time) {}
+
+  Steps steps;
+  Arena constants{kMaxConstantBytes, steps};
+  Syntax syntax;
 };
 
 Template::Template(std::unique_ptr<Parsed> parsed) : parsed_(std::move(parsed)) {}
@@ -25,13 +28,13 @@ Template::Template(Template&&) noexcept = default;
 Template& Template::operator=(Template&&) noexcept = default;
 Template::~Template() = default;
 
-Result<Template> Template::parse(std::string_view source) {
+Result<Template> Template::parse(std::string_view source, std::chrono::nanoseconds max_time) {
   if (source.size() > kMaxSourceBytes) {
     return resource_exhausted("the chat template is larger than 1 MiB");
   }
   try {
-    auto parsed = std::make_unique<Parsed>();
-    parsed->block = jinja::parse(source, {is_filter, is_test}, parsed->constants);
+    auto parsed = std::make_unique<Parsed>(max_time);
+    parsed->syntax = jinja::parse(source, {is_filter, is_test}, parsed->constants);
     return Template(std::move(parsed));
   } catch (const Failure& failure) {
     return failure.status.with_context("chat template");
@@ -42,17 +45,18 @@ Result<Rendered> Template::render(const nlohmann::ordered_json& trusted,
                                   const nlohmann::ordered_json& context,
                                   const RenderOptions& options) const {
   try {
-    Arena arena(kMaxValueBytes);
-    Machine machine(arena, Steps{options.max_steps}, options.now);
+    Steps steps(options.max_steps, options.max_time);
+    Arena arena(kMaxValueBytes, steps);
+    Machine machine(arena, options.now);
     Scope globals;
     add_functions(arena, globals);
     for (const auto& [name, value] : trusted.items())
-      globals.set(name, arena.from_json(value, Origin::kTemplate));
+      globals.set(name, arena.from_json(value, Origin::kTemplate), steps);
     for (const auto& [name, value] : context.items())
-      globals.set(name, arena.from_json(value, Origin::kUser));
+      globals.set(name, arena.from_json(value, Origin::kUser), steps);
     Scope scope{&globals, {}};
-    TextBuilder out;
-    machine.run(parsed_->block, scope, out);
+    TextBuilder out(steps);
+    machine.run(parsed_->syntax.block, scope, out);
     TextData text = out.take();
     Rendered rendered;
     rendered.is_template.assign(text.bytes.size(), text.origin == Origin::kTemplate);

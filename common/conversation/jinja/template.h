@@ -5,14 +5,16 @@
 //
 // As in transformers: trim_blocks, lstrip_blocks, break and continue, `generation` blocks, its own
 // tojson, raise_exception, strftime_now; lists and dictionaries cannot be modified. Templates come
-// with models, so they are not trusted: a rendering is bounded in steps, memory, depth and output,
-// and can access only its inputs.
+// with models, so they are not trusted: a rendering is bounded in steps, time of its thread,
+// memory, depth and output, and can access only its inputs. Parsing is bounded in size and time.
 //
 // Thread rule: a Template is constant; render from any thread. Errors: INVALID_ARGUMENT where
 // jinja2 would raise, with the line; RESOURCE_EXHAUSTED at a bound; parse() also UNIMPLEMENTED for
 // unsupported features. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,14 +32,20 @@ struct Rendered {
   std::vector<bool> is_template;
 };
 
+// The processor time that a parsing or a rendering may take of its thread. Steps end a rendering
+// long before, except on a machine that is far slower than it should be.
+inline constexpr std::chrono::milliseconds kMaxTime{500};
+
 struct RenderOptions {
   std::tm now = {};                  // for strftime_now
   std::int64_t max_steps = 750'000;  // about 25 ms
+  std::chrono::nanoseconds max_time = kMaxTime;
 };
 
 class Template final {
  public:
-  static Result<Template> parse(std::string_view source);
+  static Result<Template> parse(std::string_view source,
+                                std::chrono::nanoseconds max_time = kMaxTime);
 
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;

@@ -18,11 +18,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/conversation/jinja/steps.h"
 
 namespace outrider::jinja {
 
@@ -48,11 +50,12 @@ struct List {
   bool is_generator = false;  // the result of filters like map(): always true, without a length
 };
 struct Dict {
-  std::vector<std::pair<Value, Value>> entries;  // in the order of insertion
+  std::vector<std::pair<Value, Value>> entries;  // in the order of insertion; Arena::add() adds
   bool is_namespace = false;
-  const Value* find(std::string_view key) const;
-  const Value* find(
-      const Value& key) const;  // nothing for a key that is not a text, number or none
+  std::unordered_multimap<std::size_t, std::size_t> places;  // of large ones: entries by hash
+  const Value* find(std::string_view key, Steps& steps) const;
+  // Nothing for a key that is not a text, number or none.
+  const Value* find(const Value& key, Steps& steps) const;
 };
 class Machine;
 struct Arguments {
@@ -66,7 +69,7 @@ struct Function {
 
 // The variable `loop` of a for statement.
 struct Loop {
-  std::vector<Value> items;
+  const std::vector<Value>* items = nullptr;
   std::size_t index = 0;
   int depth = 0;
   const Function* recurse = nullptr;  // loop(items), of a recursive loop
@@ -112,28 +115,34 @@ inline constexpr std::size_t kMaxTextBytes = std::size_t{8} << 20;
 inline constexpr std::size_t kMaxTextPieces = std::size_t{1} << 20;
 class TextBuilder final {
  public:
+  explicit TextBuilder(Steps& steps) : steps_(steps) {}
+
   void append(std::string_view bytes, Origin origin);
   void append(const TextData& text);
   // Bytes [begin, begin + length) of the text.
   void append(const TextData& text, std::size_t begin, std::size_t length);
+  void append(std::string_view bytes, Origin origin, std::int64_t times);
   // Makes room for so many bytes more, so that appending them moves nothing.
   void expect(std::size_t bytes) {
     data_.bytes.reserve(std::min(kMaxTextBytes, data_.bytes.size() + bytes));
   }
   bool empty() const { return data_.bytes.empty(); }
   TextData take();
+  Steps& steps() const { return steps_; }
 
  private:
+  Steps& steps_;
   TextData data_;
   std::size_t pieces_ = 0;
 };
 
-// kUser if any byte is the user's.
+// kUser if any byte is the user's. Looks at every byte.
 Origin origin_of(const TextData& text);
 
 class Arena final {
  public:
-  explicit Arena(std::size_t max_bytes) : left_(max_bytes) {}
+  // steps: of the parsing or rendering, which each byte of a value takes a part of.
+  Arena(std::size_t max_bytes, Steps& steps) : left_(max_bytes), steps_(steps) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
@@ -143,10 +152,13 @@ class Arena final {
   Value list(std::vector<Value> items, bool is_tuple = false, bool is_generator = false);
   Dict* dict(bool is_namespace = false);
   Value function(std::string name, std::function<Value(Machine&, const Arguments&)> call);
+  // Adds an entry whose key is new.
+  void add(Dict& dict, const Value& key, const Value& value);
   // Adds or replaces.
   void set(Dict& dict, const Value& key, const Value& value);
   // Errors: a Failure if it exceeds a rendering's memory.
   void charge(std::size_t bytes);
+  Steps& steps() { return steps_; }
 
   // Strings get that origin.
   Value from_json(const nlohmann::ordered_json& json, Origin origin);
@@ -155,6 +167,7 @@ class Arena final {
 
  private:
   std::size_t left_;
+  Steps& steps_;
   std::deque<TextData> texts_;
   std::deque<List> lists_;
   std::deque<Dict> dicts_;
@@ -162,15 +175,10 @@ class Arena final {
   std::deque<Loop> loops_;
 };
 
-// The remaining steps of a rendering. Each operation takes one step, and more for long texts and
-// lists.
-struct Steps {
-  std::int64_t left;
-  void take(std::size_t count);
-};
-
 bool is_true(const Value& value);
 bool are_equal(const Value& a, const Value& b, Steps& steps);
+// Values that are equal have the same hash.
+std::size_t hash_of(const Value& value, Steps& steps);
 // Negative, zero or positive, by Python's order. Errors: a Failure for types without an order.
 int compare(const Value& a, const Value& b, Steps& steps);
 // str(value) of Python.
@@ -193,7 +201,9 @@ std::string real_text(double value);
 
 // Characters of UTF-8: the start of the one after `at`, and their number.
 std::size_t next_character(std::string_view text, std::size_t at);
-std::size_t count_characters(std::string_view text);
+std::size_t count_characters(std::string_view text, Steps& steps);
+// The character at text[at].
+char32_t code_at(std::string_view text, std::size_t at);
 // The length of white space at text[at] by Python's str.strip(), or 0.
 std::size_t space_at(std::string_view text, std::size_t at);
 

@@ -22,11 +22,11 @@ Value indent_filter(Machine& machine, const Value& value, const Arguments& given
                         bound[0] ? integer_argument(*bound[0], name) : 4, 0, 10'000)),
                     ' ');
   }
-  TextBuilder with_end;
+  TextBuilder with_end(machine.steps());
   with_end.append(string_of(machine, value));
   with_end.append("\n", Origin::kTemplate);
   const Value lines = call_method(machine, machine.arena().text(with_end.take()), "splitlines", {});
-  TextBuilder out;
+  TextBuilder out(machine.steps());
   if (is_set(bound[1])) out.append(by);
   for (std::size_t i = 0; i < lines.list()->items.size(); ++i) {
     const TextData& line = *lines.list()->items[i].text();
@@ -48,17 +48,15 @@ Value tojson_filter(Machine& machine, const Value& value, const Arguments& given
     style.item_separator = ",";
   }
   if (bound[2] && !bound[2]->is_none()) {
-    const std::vector<Value> separators = items_of(machine, *bound[2]);
+    const std::vector<Value>& separators = items_of(machine, *bound[2]);
     if (separators.size() != 2) fail("tojson() takes two separators");
     style.item_separator = text_argument(separators[0], name).bytes;
     style.key_separator = text_argument(separators[1], name).bytes;
   }
   style.sort_keys = is_set(bound[3]);
-  TextBuilder out;
+  TextBuilder out(machine.steps());
   append_json(value, style, out);
-  TextData text = out.take();
-  machine.steps().take(1 + text.bytes.size() / 32);
-  return machine.arena().text(std::move(text));
+  return machine.arena().text(out.take());
 }
 
 Value int_filter(Machine& machine, const Value& value, const Arguments& given,
@@ -70,7 +68,9 @@ Value int_filter(Machine& machine, const Value& value, const Arguments& given,
   if (std::holds_alternative<double>(value.held)) {
     real = value.real();
   } else if (value.text() != nullptr) {
-    const std::string text = stripped(*value.text(), std::nullopt, true, true).bytes;
+    const std::string text =
+        stripped(*value.text(), std::nullopt, true, true, machine.steps()).bytes;
+    machine.steps().look_closely(text.size());
     std::int64_t integer = 0;
     const char* end = text.data() + text.size();
     const bool has_plus = text.starts_with('+');
@@ -81,16 +81,18 @@ Value int_filter(Machine& machine, const Value& value, const Arguments& given,
   } else {
     return standard;
   }
-  (void)machine;
   if (!std::isfinite(real) || std::abs(real) > 9e18) return standard;
   return {static_cast<std::int64_t>(real)};
 }
 
-Value float_filter(Machine&, const Value& value, const Arguments& given, std::string_view name) {
+Value float_filter(Machine& machine, const Value& value, const Arguments& given,
+                   std::string_view name) {
   const Bound bound = bind(given, name, {"default"});
   if (value.is_number()) return {value.real()};
   if (value.text() != nullptr) {
-    const std::string text = stripped(*value.text(), std::nullopt, true, true).bytes;
+    const std::string text =
+        stripped(*value.text(), std::nullopt, true, true, machine.steps()).bytes;
+    machine.steps().look_closely(text.size());
     double real = 0;
     const auto read = std::from_chars(text.data(), text.data() + text.size(), real);
     if (read.ec == std::errc() && read.ptr == text.data() + text.size()) return {real};
@@ -124,7 +126,7 @@ Value string_filter(Machine& machine, const Value& value, const Arguments& given
   if (value.text() != nullptr && name == "string") return value;
   TextData text = string_of(machine, value);
   if (name == "escape" || name == "e")
-    return machine.arena().text(text.is_markup ? std::move(text) : escaped(text));
+    return machine.arena().text(text.is_markup ? std::move(text) : escaped(text, machine.steps()));
   text.is_markup = name == "safe";
   return machine.arena().text(std::move(text));
 }
@@ -148,33 +150,39 @@ Value replace_filter(Machine& machine, const Value& value, const Arguments& give
   const Bound bound = bind(given, name, {"old", "new", "count"});
   if (!bound[0] || !bound[1]) fail("replace() lacks an argument");
   const TextData text = string_of(machine, value);
-  machine.steps().take(1 + text.bytes.size() / 16);
   const bool counted = bound[2] && !bound[2]->is_none();
-  return machine.arena().text(replaced(text, string_of(machine, *bound[0]).bytes,
-                                       string_of(machine, *bound[1]),
-                                       counted ? integer_argument(*bound[2], name) : -1));
+  return machine.arena().text(
+      replaced(text, string_of(machine, *bound[0]).bytes, string_of(machine, *bound[1]),
+               counted ? integer_argument(*bound[2], name) : -1, machine.steps()));
 }
 
 Value truncate_filter(Machine& machine, const Value& value, const Arguments& given,
                       std::string_view name) {
   const Bound bound = bind(given, name, {"length", "killwords", "end", "leeway"});
-  const std::int64_t length = bound[0] ? integer_argument(*bound[0], name) : 255;
+  constexpr std::int64_t kMost = kMaxTextBytes;  // no text is longer
+  const auto number = [&](const std::optional<Value>& given_value, std::int64_t standard) {
+    return given_value && !given_value->is_none()
+               ? std::clamp(integer_argument(*given_value, name), -kMost, kMost)
+               : standard;
+  };
+  const std::int64_t length = number(bound[0], 255), leeway = number(bound[3], 5);
   const TextData end =
       bound[2] ? text_argument(*bound[2], name) : TextData{"...", {}, Origin::kTemplate, false};
-  const std::int64_t leeway =
-      bound[3] && !bound[3]->is_none() ? integer_argument(*bound[3], name) : 5;
   const Value text = machine.arena().text(string_of(machine, value));
-  const auto characters = static_cast<std::int64_t>(count_characters(text.text()->bytes));
+  const auto characters =
+      static_cast<std::int64_t>(count_characters(text.text()->bytes, machine.steps()));
   if (characters <= length + leeway) return text;
-  std::int64_t kept = length - static_cast<std::int64_t>(count_characters(end.bytes));
+  std::int64_t kept =
+      length - static_cast<std::int64_t>(count_characters(end.bytes, machine.steps()));
   if (kept < 0) fail("truncate() takes a length not below that of its end");
+  machine.steps().look_closely(static_cast<std::size_t>(kept));
   std::size_t at = 0;
   for (; kept > 0; --kept) at = next_character(text.text()->bytes, at);
   if (!is_set(bound[1])) {
     const std::size_t space = std::string_view(text.text()->bytes).substr(0, at).rfind(' ');
     if (space != std::string_view::npos) at = space;
   }
-  TextBuilder out;
+  TextBuilder out(machine.steps());
   out.append(*text.text(), 0, at);
   out.append(end);
   return machine.arena().text(out.take());

@@ -124,6 +124,19 @@ TEST(JinjaTemplateTest, EndsAtItsBounds) {
   }
 }
 
+// Numbers at the ends of their range are counted with like others.
+TEST(JinjaTemplateTest, TakesNumbersOfEverySize) {
+  const auto text_of = [](const std::string& source) {
+    const Result<Rendered> rendered = render(source, {{"most", INT64_MAX}, {"least", INT64_MIN}});
+    return rendered.ok() ? rendered->text : "error: " + rendered.status().message();
+  };
+  EXPECT_EQ(text_of("{{ 'abcdef'[2::most] }}{{ 'abcdef'[3::least] }}{{ [1, 2][1::most] }}"),
+            "cd[2]");
+  EXPECT_EQ(text_of("{{ 'abc'[least:most] }}{{ 'abc'[most:least:-1] }}"), "abccba");
+  EXPECT_EQ(text_of("{{ 'a'.ljust(least) }}{{ 'abc'|truncate(most, leeway=most) }}"), "aabc");
+  EXPECT_EQ(text_of("{{ '%d' % 1e300 }}"), "error: chat template: a number is out of range");
+}
+
 // A loop frees the scopes of its iterations, but not those that a function refers to. (jinja2 has
 // no values there: it writes "missing".)
 TEST(JinjaTemplateTest, KeepsWhatFunctionsReferTo) {

@@ -12,49 +12,50 @@ Result<StopStrings> StopStrings::create(const std::vector<std::string>& stops) {
     return invalid_argument("stop: " + std::to_string(stops.size()) + " strings, at most " +
                             std::to_string(kMaxStops));
   }
-  StopStrings result;
+  std::vector<Automaton> automata;
   for (const std::string& stop : stops) {
     if (stop.empty() || stop.size() > kMaxStopBytes || !is_utf8(stop)) {
       return invalid_argument("stop: a string of " + std::to_string(stop.size()) +
                               " bytes; UTF-8 of 1 to " + std::to_string(kMaxStopBytes) +
                               " bytes is needed");
     }
-    Automaton automaton{stop, {0, 0}, 0};
+    Automaton automaton{stop, {0, 0}};
     for (std::size_t i = 1; i < stop.size(); ++i) {
       std::size_t border = automaton.fallback[i];
       while (border > 0 && stop[border] != stop[i]) border = automaton.fallback[border];
       automaton.fallback.push_back(stop[border] == stop[i] ? border + 1 : 0);
     }
-    result.automata_.push_back(std::move(automaton));
+    automata.push_back(std::move(automaton));
   }
+  StopStrings result;
+  result.states_.resize(automata.size());
+  result.automata_ = std::make_shared<const std::vector<Automaton>>(std::move(automata));
   return result;
 }
 
 // Call only while `matched` is less than the whole text.
-void StopStrings::Automaton::step(char c) {
+std::size_t StopStrings::Automaton::step(std::size_t matched, char c) const {
   while (matched > 0 && text[matched] != c) matched = fallback[matched];
-  if (text[matched] == c) ++matched;
+  return text[matched] == c ? matched + 1 : matched;
 }
 
 // Bytes at the end of held_ that may belong to a stop string.
 std::size_t StopStrings::num_possible() const {
-  std::size_t longest = 0;
-  for (const Automaton& automaton : automata_) longest = std::max(longest, automaton.matched);
-  return longest;
+  return states_.empty() ? 0 : *std::ranges::max_element(states_);
 }
 
 std::string StopStrings::push(std::string_view text) {
   if (stopped()) return {};
   for (const char c : text) {
     held_ += c;
-    for (std::size_t i = 0; i < automata_.size(); ++i) {
-      automata_[i].step(c);
-      const std::size_t size = automata_[i].text.size();
-      const bool longer = !matched_ || size > automata_[*matched_].text.size();
-      if (automata_[i].matched == size && longer) matched_ = i;
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      const Automaton& automaton = (*automata_)[i];
+      states_[i] = automaton.step(states_[i], c);
+      const std::size_t size = automaton.text.size();
+      if (states_[i] == size && (!matched_ || size > matched().size())) matched_ = i;
     }
     if (!matched_) continue;
-    std::string shown = held_.substr(0, held_.size() - automata_[*matched_].text.size());
+    std::string shown = held_.substr(0, held_.size() - matched().size());
     held_.clear();
     return shown;
   }
@@ -70,7 +71,7 @@ std::string StopStrings::finish() {
 
 const std::string& StopStrings::matched() const {
   OUTRIDER_CHECK(matched_.has_value());
-  return automata_[*matched_].text;
+  return (*automata_)[*matched_].text;
 }
 
 }  // namespace outrider

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,13 +45,14 @@ class StopStrings final {
   struct Automaton {
     std::string text;
     std::vector<std::size_t> fallback;  // [i]: longest border of the first i bytes
-    std::size_t matched = 0;            // bytes of `text` that end the input so far
-    void step(char c);
+    // The bytes of `text` that end the input, one byte after there were `matched` of them.
+    std::size_t step(std::size_t matched, char c) const;
   };
 
   std::size_t num_possible() const;
 
-  std::vector<Automaton> automata_;
+  std::shared_ptr<const std::vector<Automaton>> automata_;  // shared by copies
+  std::vector<std::size_t> states_;  // of each automaton: the bytes that end the input so far
   std::string held_;
   std::optional<std::size_t> matched_;  // index of an automaton
 };

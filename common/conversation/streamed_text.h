@@ -16,7 +16,7 @@ class StreamedText final : public AnswerText {
  public:
   // The tokenizer must outlive this.
   StreamedText(const Tokenizer& tokenizer, StopStrings stops)
-      : detokenizer_(tokenizer), stops_(std::move(stops)) {}
+      : state_{StreamingDetokenizer(tokenizer), std::move(stops)} {}
 
   Update push(TokenId token) override;
   Update preview(std::span<const TokenId> tokens, bool ends) const override;
@@ -25,11 +25,18 @@ class StreamedText final : public AnswerText {
   // All text returned so far.
   const std::string& text() const { return text_; }
   // The stop string that ended the answer; empty if none did.
-  std::string stop_string() const { return stops_.stopped() ? stops_.matched() : ""; }
+  std::string stop_string() const { return state_.stops.stopped() ? state_.stops.matched() : ""; }
 
  private:
-  StreamingDetokenizer detokenizer_;
-  StopStrings stops_;
+  // What the next tokens' text depends on, without the text so far: a preview copies it.
+  struct State {
+    StreamingDetokenizer detokenizer;
+    StopStrings stops;
+    std::string push(TokenId token);
+    std::string finish();
+  };
+
+  State state_;
   std::string text_;
 };
 

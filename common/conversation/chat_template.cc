@@ -87,14 +87,30 @@ Result<jinja::Rendered> execute(const jinja::Template& executed,
 
 std::vector<ChatSegment> segments_of(const jinja::Rendered& rendered) {
   std::vector<ChatSegment> segments;
-  for (std::size_t i = 0; i < rendered.text.size(); ++i) {
-    const bool is_template = rendered.is_template[i];
-    if (segments.empty() || segments.back().is_template != is_template) {
-      segments.push_back({.text = {}, .is_template = is_template});
-    }
-    segments.back().text += rendered.text[i];
+  for (std::size_t begin = 0, end = 0; begin < rendered.text.size(); begin = end) {
+    const bool is_template = rendered.is_template[begin];
+    while (end < rendered.text.size() && rendered.is_template[end] == is_template) ++end;
+    segments.push_back(
+        {.text = rendered.text.substr(begin, end - begin), .is_template = is_template});
   }
   return segments;
+}
+
+// What a template writes behind an answer; empty: it cannot write this conversation.
+std::string text_behind_answer(const jinja::Template& executed, const ChatSource& source) {
+  constexpr std::string_view kAnswer = "answer-8c1f2e";
+  const Result<jinja::Rendered> rendered =
+      execute(executed, source.bos, source.eos,
+              {{ChatRole::kUser, "question"}, {ChatRole::kAssistant, std::string(kAnswer)}}, false);
+  const std::size_t at = rendered.ok() ? rendered->text.rfind(kAnswer) : std::string::npos;
+  return at == std::string::npos ? "" : rendered->text.substr(at + kAnswer.size());
+}
+
+// Editors put a byte order mark before a text, which would be a part of every prompt.
+std::string without_byte_order_mark(std::string text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark)) text.erase(0, kMark.size());
+  return text;
 }
 
 }  // namespace
@@ -105,9 +121,10 @@ ChatSource chat_source(const Tokenizer& tokenizer) {
     const Result<std::string_view> bytes = tokenizer.token_bytes(*id);
     return bytes.ok() ? std::optional<std::string>(*bytes) : std::nullopt;
   };
-  return {.templates = tokenizer.chat_templates(),
-          .bos = text(tokenizer.bos()),
-          .eos = text(tokenizer.eos())};
+  ChatSource source{.bos = text(tokenizer.bos()), .eos = text(tokenizer.eos())};
+  for (const auto& [name, written] : tokenizer.chat_templates())
+    source.templates.emplace(name, without_byte_order_mark(written));
+  return source;
 }
 
 Result<std::optional<ChatSource>> source_of_file(const ChatSource& model,
@@ -118,7 +135,9 @@ Result<std::optional<ChatSource>> source_of_file(const ChatSource& model,
   }
   OUTRIDER_ASSIGN_OR_RETURN(std::string text, read_stream(value, kMaxTemplateBytes));
   return std::optional<ChatSource>(
-      {.templates = {{"default", std::move(text)}}, .bos = model.bos, .eos = model.eos});
+      {.templates = {{"default", without_byte_order_mark(std::move(text))}},
+       .bos = model.bos,
+       .eos = model.eos});
 }
 
 std::string template_hash(const ChatSource& source) {
@@ -132,6 +151,7 @@ ChatTemplate::ChatTemplate(jinja::Template executed, const ChatSource& source, s
     : executed_(std::make_shared<const jinja::Template>(std::move(executed))),
       bos_(source.bos),
       eos_(source.eos),
+      behind_answer_(text_behind_answer(*executed_, source)),
       name_(std::move(name)),
       hash_(std::move(hash)) {}
 
@@ -186,22 +206,15 @@ Result<std::vector<TokenId>> ChatTemplate::encode_chat(const Tokenizer& tokenize
 }
 
 Result<TokenId> ChatTemplate::end_of_turn(const Tokenizer& tokenizer) const {
-  constexpr std::string_view kAnswer = "answer-8c1f2e";
-  const Result<jinja::Rendered> rendered =
-      execute(*executed_, bos_, eos_,
-              {{ChatRole::kUser, "question"}, {ChatRole::kAssistant, std::string(kAnswer)}}, false);
-  const std::size_t at = rendered.ok() ? rendered->text.rfind(kAnswer) : std::string::npos;
-  const std::string behind =
-      at == std::string::npos ? "" : rendered->text.substr(at + kAnswer.size());
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::vector<TokenId> ids,
-      tokenizer.encode(behind, {.add_special_tokens = false, .parse_special = true}));
+      tokenizer.encode(behind_answer_, {.add_special_tokens = false, .parse_special = true}));
   const auto special =
       std::ranges::find_if(ids, [&](TokenId id) { return tokenizer.is_special(id); });
   if (special != ids.end()) return *special;
   if (named_chat_template(name_)) {
     return failed_precondition("chat template " + name_ + ": the tokenizer has no special token " +
-                               printable(behind));
+                               printable(behind_answer_));
   }
   if (tokenizer.eos()) return *tokenizer.eos();
   return failed_precondition(

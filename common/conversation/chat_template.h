@@ -104,6 +104,7 @@ class ChatTemplate final {
 
   std::shared_ptr<const jinja::Template> executed_;  // shared by copies
   std::optional<std::string> bos_, eos_;
+  std::string behind_answer_;  // what the template writes behind an answer
   std::string name_;
   std::string hash_;
 };

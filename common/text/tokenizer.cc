@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/text/tokenizer.h"
 
+#include <filesystem>
+#include <map>
+
 #include "common/gguf/gguf_header.h"
 #include "common/text/format/gguf_tokenizer.h"
 #include "common/text/format/tokenizer_files.h"
@@ -37,13 +40,28 @@ Result<TokenizerParts> parse_parts(const TokenizerTexts& texts) {
   return parse_gguf_tokenizer(gguf.metadata);
 }
 
+// The templates in files of their own, by name. As in transformers, a folder that has some reads
+// none of tokenizer_config.json.
+Result<std::map<std::string, std::string>> template_files(const TokenizerTexts& texts) {
+  std::map<std::string, std::string> templates;
+  if (texts.processors_template) {
+    OUTRIDER_ASSIGN_OR_RETURN(templates, parse_chat_template_json(*texts.processors_template));
+  }
+  if (texts.chat_template) templates["default"] = *texts.chat_template;
+  for (const auto& [path, text] : texts.named_templates) {
+    if (text) templates[std::filesystem::path(path).stem().string()] = *text;
+  }
+  return templates;
+}
+
 // The files beside a tokenizer's own file.
 Result<TokenizerConfig> parse_config(const TokenizerTexts& texts) {
   TokenizerConfig config;
   if (texts.config) {
     OUTRIDER_ASSIGN_OR_RETURN(config, parse_tokenizer_config(*texts.config));
   }
-  if (texts.chat_template) config.chat_templates["default"] = *texts.chat_template;
+  OUTRIDER_ASSIGN_OR_RETURN(auto templates, template_files(texts));
+  if (!templates.empty()) config.chat_templates = std::move(templates);
   return config;
 }
 

@@ -51,8 +51,8 @@ struct TrustedText {
 class Tokenizer final {
  public:
   // From a GGUF file, or from a directory's tokenizer.json, else tokenizer.model, else GGUF file;
-  // also reads tokenizer_config.json and chat_template.jinja if they exist. Errors: kNotFound if
-  // there is none.
+  // also reads tokenizer_config.json, chat_template.jinja, chat_template.json and
+  // additional_chat_templates if they exist. Errors: kNotFound if there is none.
   static Result<Tokenizer> load(const std::string& path);
   // From the same files' contents (tokenizer_texts.h).
   static Result<Tokenizer> load(const TokenizerTexts& texts);

@@ -23,6 +23,20 @@ Result<std::optional<std::string>> read_if_there(const std::string& directory, c
   return std::optional(std::move(content));
 }
 
+// The files NAME.jinja of the folder of named templates, by their paths.
+Status read_named_templates(const std::string& directory, TokenizerTexts& texts) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(directory) / kNamedTemplates;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::filesystem::path& path = entry.path();
+    if (path.extension() != ".jinja" || path.stem().empty()) continue;
+    OUTRIDER_ASSIGN_OR_RETURN(std::string content, read_file(path.string(), kMaxConfigBytes));
+    texts.named_templates[std::string(kNamedTemplates) + "/" + path.filename().string()] =
+        std::move(content);
+  }
+  return {};
+}
+
 // A GGUF file of the tokenizer alone may accompany weights in another format.
 Result<std::optional<std::string>> find_tokenizer_gguf(const std::string& path) {
   const std::string alone = (std::filesystem::path(path) / "tokenizer.gguf").string();
@@ -57,6 +71,8 @@ Result<TokenizerTexts> read_tokenizer_texts(const std::string& path) {
   }
   OUTRIDER_ASSIGN_OR_RETURN(texts.config, read("tokenizer_config.json", kMaxConfigBytes));
   OUTRIDER_ASSIGN_OR_RETURN(texts.chat_template, read("chat_template.jinja", kMaxConfigBytes));
+  OUTRIDER_ASSIGN_OR_RETURN(texts.processors_template, read("chat_template.json", kMaxConfigBytes));
+  OUTRIDER_RETURN_IF_ERROR(read_named_templates(path, texts));
   return texts;
 }
 

@@ -130,6 +130,9 @@ Result<std::optional<ExitAdapters>> load_predictor(const ModelPack& pack) {
 Result<Tokenizer> load_tokenizer(const ModelPack& pack) {
   TokenizerTexts texts;
   texts.what = pack.path();
+  for (const std::string& name : pack.text_names()) {
+    if (name.starts_with(std::string(kNamedTemplates) + "/")) texts.named_templates[name];
+  }
   TokenizerTexts::visit_texts(texts, [&](const char* name, auto& text) {
     if (const auto found = pack.text(name)) text = std::string(*found);
   });

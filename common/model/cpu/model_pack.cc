@@ -336,6 +336,12 @@ std::optional<std::string_view> ModelPack::text(std::string_view name) const {
   return std::string_view(reinterpret_cast<const char*>(part.data()), part.size());
 }
 
+std::vector<std::string> ModelPack::text_names() const {
+  std::vector<std::string> names;
+  for (const PackedFile& file : index_.files) names.push_back(file.name);
+  return names;
+}
+
 // A layer's matrices in the order of layer_matrices(); next: the first of their parts.
 std::vector<LinearWeights> ModelPack::matrices_by_level(
     std::size_t layer, std::vector<PackMatrix>::const_iterator& next) const {

@@ -68,6 +68,7 @@ class ModelPack final {
   const ModelFiles& files() const { return *files_; }
   // A text of write_model_pack(); nothing for another name.
   std::optional<std::string_view> text(std::string_view name) const;
+  std::vector<std::string> text_names() const;
 
   // Weights whose matrices point into the mapped file.
   Result<CpuWeights> weights() const;

@@ -20,15 +20,22 @@ Result<std::optional<std::string>> token_field(const JsonNode& node, const char*
   return std::optional(std::move(content));
 }
 
-// One template, or a list of named ones.
+// One template, a list of named ones, or an object of them.
 Status read_chat_templates(const JsonNode& root, std::map<std::string, std::string>& templates) {
   if (!has_value(root, "chat_template")) return {};
-  if (!root.json["chat_template"].is_array()) {
+  const Json& list = root.json["chat_template"];
+  if (list.is_object()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const JsonNode named, object_field(root, "chat_template"));
+    for (const auto& [name, _] : list.items()) {
+      OUTRIDER_ASSIGN_OR_RETURN(templates[name], string_field(named, name.c_str()));
+    }
+    return {};
+  }
+  if (!list.is_array()) {
     OUTRIDER_ASSIGN_OR_RETURN(std::string source, string_field(root, "chat_template"));
     if (!source.empty()) templates["default"] = std::move(source);
     return {};
   }
-  const Json& list = root.json["chat_template"];
   for (std::size_t i = 0; i < list.size(); ++i) {
     const JsonNode entry{list[i], "chat_template[" + std::to_string(i) + "]"};
     OUTRIDER_ASSIGN_OR_RETURN(const std::string name, string_field(entry, "name"));
@@ -99,6 +106,14 @@ Result<TokenizerConfig> parse_tokenizer_config(std::string_view text) {
   OUTRIDER_ASSIGN_OR_RETURN(config.add_eos_token, flag(root, "add_eos_token"));
   OUTRIDER_RETURN_IF_ERROR(read_chat_templates(root, config.chat_templates));
   return config;
+}
+
+Result<std::map<std::string, std::string>> parse_chat_template_json(std::string_view text) {
+  std::map<std::string, std::string> templates;
+  OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(text, "chat_template.json"));
+  if (!json.is_object()) return wrong_type("chat_template.json", "an object", json);
+  OUTRIDER_RETURN_IF_ERROR(read_chat_templates({json, ""}, templates));
+  return templates;
 }
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
-// Readers of a tokenizer's files: tokenizer.json, tokenizer.model and tokenizer_config.json. GGUF
-// files: gguf_tokenizer.h.
+// Readers of a tokenizer's files: tokenizer.json, tokenizer.model, tokenizer_config.json and
+// chat_template.json. GGUF files: gguf_tokenizer.h.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -27,10 +27,12 @@ struct TokenizerConfig {
   std::map<std::string, std::string> chat_templates;
 };
 
-// Errors of all three: kDataLoss for content that is damaged or contradictory, kUnimplemented for
+// Errors of all four: kDataLoss for content that is damaged or contradictory, kUnimplemented for
 // an unsupported feature; both name the field.
 Result<TokenizerParts> parse_tokenizer_json(std::string_view text);
 Result<TokenizerParts> parse_sentencepiece_model(std::string_view bytes);
 Result<TokenizerConfig> parse_tokenizer_config(std::string_view text);
+// The templates of a processor's file, by name; an unnamed one is "default".
+Result<std::map<std::string, std::string>> parse_chat_template_json(std::string_view text);
 
 }  // namespace outrider

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "common/text/tokenizer.h"
 #include "tests/unit/common/text/gguf_of.h"
@@ -56,6 +57,18 @@ TEST_F(TokenizerCopy, LeavesNothingOfAnotherTokenizer) {
   ASSERT_NE(copied_hash(), hash_);
   ASSERT_TRUE(copy_tokenizer(root_ + "/from/model.gguf", root_ + "/to").ok());
   EXPECT_EQ(copied_hash(), hash_);
+}
+
+TEST_F(TokenizerCopy, TakesNamedTemplatesAlongAndLeavesNoneOfAnother) {
+  for (const char* folder : {"/from", "/to"})
+    std::filesystem::create_directories(root_ + folder + "/additional_chat_templates");
+  std::ofstream(root_ + "/from/additional_chat_templates/tool_use.jinja") << "tools";
+  std::ofstream(root_ + "/to/additional_chat_templates/rag.jinja") << "of another";
+  ASSERT_TRUE(copy_tokenizer(root_ + "/from", root_ + "/to").ok());
+  const std::map<std::string, std::string> copied =
+      Tokenizer::load(root_ + "/to")->chat_templates();
+  EXPECT_EQ(copied.size(), 2u);
+  EXPECT_EQ(copied.at("tool_use"), "tools");
 }
 
 TEST_F(TokenizerCopy, SaysWhereThereIsNone) {

@@ -196,6 +196,72 @@ TEST(ChatTemplate, MayBeAFile) {
   EXPECT_THAT(source_of_file(model, "./none").status().message(), HasSubstr("./none"));
 }
 
+// Editors mark a text's beginning and end lines in two bytes; jinja2 reads them as one.
+TEST(ChatTemplate, IsReadWithoutAByteOrderMarkAndWithLinesThatEndInTwoBytes) {
+  const std::string marked =
+      "\xEF\xBB\xBF{% if true %}\r\n{{ messages[0].content }}\r\n!{% endif %}\r\n";
+  const TestDirectory folder;
+  folder.write("marked.jinja", marked);
+  folder.write("tokenizer.json", small_byte_level().dump());
+  folder.write("chat_template.jinja", marked);
+  const ChatSource of_file = **source_of_file({}, folder.path("marked.jinja"));
+  const ChatSource of_folder = chat_source(*Tokenizer::load(folder.path()));
+  const ChatSource of_config =
+      chat_source(load_or_die(small_byte_level(), Json{{"chat_template", marked}}.dump()));
+  for (const ChatSource& source : {of_file, of_folder, of_config}) {
+    const ChatTemplate chat = *ChatTemplate::choose(source, "");
+    EXPECT_EQ(text_of(*chat.render({{ChatRole::kUser, "Hi\r\n"}}, true)), "Hi\r\n\n!");
+    EXPECT_EQ(chat.hash(), template_hash({.templates = {{"default", marked.substr(3)}}}));
+  }
+}
+
+// As in transformers: a folder with files of templates reads none of tokenizer_config.json.
+TEST(ChatTemplate, IsReadFromEachPlaceOfAFolder) {
+  const TestDirectory folder;
+  folder.write("tokenizer.json", small_byte_level().dump());
+  const auto templates = [&] { return Tokenizer::load(folder.path())->chat_templates(); };
+  using Templates = std::map<std::string, std::string>;
+  const auto write_config = [&](const Json& value) {
+    folder.write("tokenizer_config.json", Json{{"chat_template", value}}.dump());
+  };
+  write_config("c");
+  EXPECT_EQ(templates(), (Templates{{"default", "c"}}));
+  write_config({{{"name", "default"}, {"template", "c"}}, {{"name", "rag"}, {"template", "r"}}});
+  EXPECT_EQ(templates(), (Templates{{"default", "c"}, {"rag", "r"}}));
+  write_config({{"default", "c"}, {"tool_use", "t"}});
+  EXPECT_EQ(templates(), (Templates{{"default", "c"}, {"tool_use", "t"}}));
+  folder.write("chat_template.json", Json{{"chat_template", "p"}}.dump());
+  EXPECT_EQ(templates(), (Templates{{"default", "p"}}));
+  folder.write("chat_template.jinja", "j");
+  EXPECT_EQ(templates(), (Templates{{"default", "j"}}));
+  std::filesystem::create_directory(folder.path("additional_chat_templates"));
+  folder.write("additional_chat_templates/tool_use.jinja", "a");
+  folder.write("additional_chat_templates/README.md", "no template");
+  EXPECT_EQ(templates(), (Templates{{"default", "j"}, {"tool_use", "a"}}));
+  const ChatSource source = chat_source(*Tokenizer::load(folder.path()));
+  const auto said = [&](const char* name) {
+    return text_of(*ChatTemplate::choose(source, name)->render({{ChatRole::kUser, "Hi"}}, true));
+  };
+  EXPECT_EQ(said(""), "j");
+  EXPECT_EQ(said("tool_use"), "a");
+  std::filesystem::remove(folder.path("chat_template.jinja"));
+  std::filesystem::remove(folder.path("chat_template.json"));
+  EXPECT_EQ(templates(), (Templates{{"tool_use", "a"}}));
+}
+
+TEST(ChatTemplate, IsNamedWhereItsPlaceIsDamaged) {
+  const TestDirectory folder;
+  folder.write("tokenizer.json", small_byte_level().dump());
+  const auto error = [&] { return Tokenizer::load(folder.path()).status().message(); };
+  folder.write("tokenizer_config.json", R"({"chat_template": {"default": 7}})");
+  EXPECT_THAT(error(), HasSubstr("default"));
+  folder.write("tokenizer_config.json", "{}");
+  folder.write("chat_template.json", "[]");
+  EXPECT_THAT(error(), HasSubstr("chat_template.json"));
+  folder.write("chat_template.json", R"({"chat_template": 7})");
+  EXPECT_THAT(error(), HasSubstr("chat_template"));
+}
+
 TEST(ChatTemplate, IsToldFromOthersByItsHash) {
   const ChatSource usual{.templates = {{"default", kChatml}, {"other", "x"}}};
   EXPECT_EQ(template_hash(usual).size(), 64U);
@@ -282,6 +348,22 @@ INSTANTIATE_TEST_SUITE_P(Forms, NamedTemplates,
                                          "mistral-v0.1", "mistral-v0.2", "mistral-v1", "mistral-v3",
                                          "mistral-v3-tekken", "mistral-v7", "vicuna", "vicuna-1.1",
                                          "vicuna-orca", "zephyr"));
+
+// The bounds of a template leave room for what a request may hold.
+TEST_P(NamedTemplates, WriteAMebibyteOfMessages) {
+  const ChatTemplate chat =
+      *ChatTemplate::choose(ChatSource{.bos = "<s>", .eos = "</s>"}, GetParam());
+  for (const int count : {3, 5001}) {
+    const std::size_t length = (std::size_t{1} << 20) / static_cast<std::size_t>(count);
+    std::string said = "<think>\n" + std::string(length / 2, 'x') + "</think>";
+    while (said.size() + 4 < length) said += " \u00e9<";
+    std::vector<ChatMessage> messages;
+    for (int i = 0; i < count; ++i)
+      messages.push_back({i % 2 == 0 ? ChatRole::kUser : ChatRole::kAssistant, said});
+    const auto written = chat.render(messages, true);
+    EXPECT_TRUE(written.ok()) << count << ": " << written.status().message();
+  }
+}
 
 TEST(NamedTemplates, AreAllInTheGoldens) {
   for (const auto& [name, said] : rendered()["forms"].items()) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <numeric>
 
 #include "common/base/thread_pool.h"
@@ -278,6 +279,21 @@ TEST(MakePackTest, CarriesTheTokenizerOfADirectory) {
   EXPECT_EQ(tokenizer->content_hash(), Tokenizer::load(model)->content_hash());
   EXPECT_EQ(tokenizer->chat_templates(), Tokenizer::load(model)->chat_templates());
   EXPECT_EQ(std::ranges::distance(std::filesystem::directory_iterator(directory.path())), 1);
+}
+
+TEST(MakePackTest, CarriesTemplatesFromEveryPlace) {
+  const TestDirectory directory;
+  const std::string model = directory.path("model");
+  std::filesystem::copy(source_dir() + "/models/demo-target", model,
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::create_directory(model + "/additional_chat_templates");
+  directory.write("model/chat_template.json", R"({"chat_template": "usual"})");
+  directory.write("model/additional_chat_templates/tool_use.jinja", "tools");
+  ASSERT_TRUE(make_pack({.model = model, .out = directory.path("p"), .dtype = "int8"}).ok());
+  const auto pack = ModelPack::open(directory.path("p"));
+  ASSERT_TRUE(pack.ok()) << pack.status().to_string();
+  const std::map<std::string, std::string> expected = {{"default", "usual"}, {"tool_use", "tools"}};
+  EXPECT_EQ(load_tokenizer(*pack)->chat_templates(), expected);
 }
 
 TEST(MakePackTest, NothingIsLeftWhereItCannotBeWritten) {

@@ -54,7 +54,7 @@ class Chat final {
     while (next_line(line)) {
       if (line == "/exit") break;
       if (line.empty()) continue;
-      if (line.starts_with("/")) {
+      if (line.starts_with("/") && line.find('\n') == std::string::npos) {
         command(line);
       } else if (Status status = talk(line); !status.ok()) {
         console_.on_say({Say::Level::kWarning, status.to_string()});

@@ -15,7 +15,17 @@ import time
 from programs import ANSWER_SECONDS, CLEAN_ENVIRONMENT, ending_with_us
 
 LEFT, UP = '\x1b[D', '\x1b[A'
-CTRL_C, CTRL_D, BACKSPACE = '\x03', '\x04', '\x7f'
+CTRL_C, CTRL_D, BACKSPACE, DELETE = '\x03', '\x04', '\x7f', '\x1b[3~'
+# Terminals write them differently: xterm in its two modes, VT220, rxvt, xterm with Shift; F1 on Linux's console is last.
+HOME_KEYS = ('\x1b[H', '\x1bOH', '\x1b[1~', '\x1b[7~', '\x1b[1;2H')
+END_KEYS = ('\x1b[F', '\x1bOF', '\x1b[4~', '\x1b[8~', '\x1b[1;2F')
+PAGE_KEYS = ('\x1b[5~', '\x1b[6~', '\x1b[5;5~', '\x1b[2~')
+FUNCTION_KEYS = ('\x1bOP', '\x1b[11~', '\x1b[15~', '\x1b[24~', '\x1b[1;2P', '\x1b[15;5~', '\x1b[[A')
+
+
+def pasted(text):
+    """The bytes of a terminal that was asked to mark pastes."""
+    return f'\x1b[200~{text}\x1b[201~'
 
 
 class Screen:
@@ -132,12 +142,13 @@ class Terminal:
         raise RuntimeError(f'{wanted!r} did not come; the screen shows\n' + '\n'.join(self.shown()))
 
     def wait_for_prompt(self):
-        """Until the last row is an empty prompt."""
+        """Until the last row is an empty prompt. The rows."""
         give_up = time.monotonic() + ANSWER_SECONDS
-        while self.shown()[-1] != '>':
+        while (rows := self.shown())[-1] != '>':
             if time.monotonic() > give_up or self.process.poll() is not None:
                 raise RuntimeError('no prompt; the screen shows\n' + '\n'.join(self.shown()))
             time.sleep(0.02)
+        return rows
 
     def is_cooked(self):
         """Letters are shown as they are typed, and lines edited by the terminal."""

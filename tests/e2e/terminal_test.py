@@ -12,7 +12,8 @@ import unittest
 
 from programs import BIN, DRAFT, FORGETFUL, TARGET, Server, edge, free_port
 from runner import run_tests
-from terminal import BACKSPACE, CTRL_C, CTRL_D, LEFT, UP, Terminal
+from terminal import (BACKSPACE, CTRL_C, CTRL_D, DELETE, END_KEYS, FUNCTION_KEYS, HOME_KEYS, LEFT, PAGE_KEYS, UP, Terminal,
+                      pasted)
 
 ASKED = 'You drive a robot. A red chair stands ahead at 1.0 m. Find it.'
 LONG = ('-n', '60', '--temp', '1', '--seed', '11')
@@ -44,6 +45,24 @@ class Typing(unittest.TestCase):
     def test_letters_beyond_ascii_are_whole(self):
         self.enters(f'/né{LEFT}{LEFT}ü', '/üné')
         self.enters(f'/xéß{BACKSPACE}{BACKSPACE}y', '/xy')
+
+    def test_keys_that_mean_nothing_here_leave_nothing_in_the_line(self):
+        for number, key in enumerate((*PAGE_KEYS, *FUNCTION_KEYS)):
+            self.enters(f'/a{key}{number}', f'/a{number}')
+
+    def test_keys_of_all_terminals_go_to_the_ends_and_delete(self):
+        for number, (begin, end) in enumerate(zip(HOME_KEYS, END_KEYS)):
+            self.enters(f'ac{begin}{DELETE}/{end}{number}', f'/c{number}')
+
+    def test_several_pasted_lines_are_one_message(self):
+        lines = (ASKED, '  Go slowly.', '/and tell me')
+        wanted = edge('run', '--target', TARGET, '--model', DRAFT, '-p', '\n'.join(lines), '--json').json['text']
+        self.terminal.type(pasted('\r'.join(lines)) + '\r')
+        self.terminal.wait_for('/and tell me$')
+        rows = self.terminal.wait_for_prompt()
+        shown = ''.join(row.ljust(60) for row in rows)
+        self.assertTrue(shown.split()[:-1][-len(wanted.split()):] == wanted.split(), '\n'.join(rows))
+        self.assertEqual(sum('speculation: ' in row for row in rows), 1, 'one answer')
 
     def test_ctrl_d_ends_it_and_ctrl_c_at_the_prompt_too(self):
         self.terminal.type(CTRL_D)

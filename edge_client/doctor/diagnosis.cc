@@ -90,6 +90,10 @@ Advice advise(const DraftingWay& candidate, std::span<const Trial> trials) {
   return advice;
 }
 
+bool is_decided(const Advice& advice) {
+  return advice.drafts || advice.expected.interval.high <= 1;
+}
+
 std::string verdict_of(const Advice& advice) {
   const bool here = advice.where == Where::kDevice;
   const SpeedUp& expected = advice.expected;
@@ -99,8 +103,15 @@ std::string verdict_of(const Advice& advice) {
                                           expected.interval.low, expected.interval.high);
   const std::string best = name_of(advice.candidate);
   if (advice.drafts) return fmt::format("{}: use {}, expect {}.", place, best, figures);
+  const std::string plain = name_of(advice.plain);
+  if (!is_decided(advice)) {
+    return fmt::format(
+        "{}: not decided. The best way tried, {}, had {}: an interval around 1. Remedy: more "
+        "prompts (-p) on a machine that does nothing else; until then {}.",
+        place, best, figures, plain);
+  }
   return fmt::format("{}: do not draft. The best way tried, {}, had {}. Remedy: {}.", place, best,
-                     figures, name_of(advice.plain));
+                     figures, plain);
 }
 
 Surroundings surroundings_of(std::span<const AnswerRecord> answers,
@@ -162,6 +173,7 @@ Json to_json(const Advice& advice) {
   const std::optional<Strategy>& tried = advice.candidate.strategy;
   const Json strategy = tried ? Json(name_of(*tried)) : Json();
   return {{"draft", advice.drafts},
+          {"decided", is_decided(advice)},
           {"strategy", advice.drafts ? strategy : Json(name_of(Strategy::kAr))},
           {"tried", name_of(advice.candidate)},
           {"tried_strategy", strategy},

@@ -54,6 +54,8 @@ struct Advice {
   SpeedUp expected;
 };
 Advice advise(const DraftingWay& candidate, std::span<const Trial> trials);
+// Whether the interval lies on one side of 1: else the trials do not show whether drafting pays.
+bool is_decided(const Advice& advice);
 std::string verdict_of(const Advice& advice);  // one sentence
 
 // What the answers met, all together.

@@ -8,6 +8,7 @@ namespace outrider {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(DiagnosisTest, ASpeedUpIsTheRatioOfTotalsWithStudentsInterval) {
   // Shares of the totals: 0.4 and 1.6 against 1 and 1; standard error 0.6.
@@ -32,12 +33,23 @@ TEST(DiagnosisTest, TheSameGainEachTimeIsAdvised) {
   EXPECT_EQ(to_json(advice)["strategy"].get<std::string>(), "mirror");
 }
 
+TEST(DiagnosisTest, ALossIsAdvisedAgainst) {
+  const Advice advice = advise({.who = {}, .strategy = Strategy::kSd, .gamma = 3},
+                               std::vector<Trial>{{10, 16}, {20, 33}, {15, 24}, {10, 16.2}});
+  EXPECT_THAT(verdict_of(advice), HasSubstr("do not draft. The best way tried"));
+  EXPECT_THAT(verdict_of(advice), HasSubstr("Remedy: --strategy ar."));
+  EXPECT_TRUE(to_json(advice)["decided"].get<bool>());
+}
+
 TEST(DiagnosisTest, AGainThatMayBeNoneIsNotAdvised) {
   const std::vector<Trial> trials = {{10, 12}, {20, 10}, {10, 11}};
   const Advice advice = advise({.who = {}, .strategy = Strategy::kSd, .gamma = 3}, trials);
   EXPECT_GT(advice.expected.value, 1);
   EXPECT_FALSE(advice.drafts);
-  EXPECT_THAT(verdict_of(advice), HasSubstr("do not draft"));
+  EXPECT_THAT(verdict_of(advice), HasSubstr("not decided"));
+  EXPECT_THAT(verdict_of(advice), Not(HasSubstr("do not draft")));
+  EXPECT_THAT(verdict_of(advice), HasSubstr("until then --strategy ar."));
+  EXPECT_FALSE(to_json(advice)["decided"].get<bool>());
   EXPECT_EQ(to_json(advice)["strategy"].get<std::string>(), "ar");
 }
 
@@ -57,6 +69,7 @@ TEST(DiagnosisTest, OnADeviceNobodyDraftsAcrossALink) {
   EXPECT_TRUE(to_json(advice)["strategy"].is_null());
   EXPECT_EQ(to_json(advice)["tried"].get<std::string>(), "--draft-level 50");
   advice.drafts = false;
+  advice.expected.interval = {0.9, 0.95};
   advice.plain = {.who = "--draft-source none", .strategy = {}};
   EXPECT_THAT(verdict_of(advice), HasSubstr("Remedy: --draft-source none."));
 }

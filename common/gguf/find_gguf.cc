@@ -93,4 +93,20 @@ Result<std::optional<std::string>> find_gguf(const std::string& path) {
                           names.substr(0, 400) + "); name one of the files");
 }
 
+std::string remedy_without_model(const std::string& path) {
+  const auto has = [&](const char* name) {
+    std::error_code error;
+    return std::filesystem::exists(std::filesystem::path(path) / name, error);
+  };
+  if (has("layers.safetensors")) {
+    return ". Remedy: it holds a draft's layers alone, of which 'outrider-train compose --target "
+           "TARGET --layers " +
+           path + " --out DRAFT' makes a model; name that";
+  }
+  if (has("adapters.safetensors")) {
+    return ". Remedy: it holds exits of a target; name the target's folder, and copy them into it";
+  }
+  return ". Remedy: name the folder or the GGUF file of a whole model";
+}
+
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// Finds the GGUF file that a model's path means.
+// Finds the GGUF file that a model's path means, and what to say where there is no model.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,5 +22,9 @@ std::vector<std::string> gguf_parts(const std::string& path);
 
 // "SmolLM2-135M" for "models/SmolLM2-135M-00001-of-00002.gguf".
 std::string gguf_name(const std::string& path);
+
+// ". Remedy: .." for a path that holds no whole model: what makes one of it, or what to name
+// instead.
+std::string remedy_without_model(const std::string& path);
 
 }  // namespace outrider

@@ -64,7 +64,8 @@ Result<TokenizerTexts> read_tokenizer_texts(const std::string& path) {
   if (!texts.json && !texts.sentencepiece) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> gguf, find_tokenizer_gguf(path));
     if (!gguf) {
-      return not_found(path + ": there is no tokenizer.json, tokenizer.model or GGUF file");
+      return not_found(path + ": there is no tokenizer.json, tokenizer.model or GGUF file" +
+                       remedy_without_model(path));
     }
     OUTRIDER_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(*gguf));
     texts.gguf = write_gguf(file.metadata());

@@ -37,6 +37,10 @@ Result<ModelSource> open_directory(const std::string& directory) {
                             ": is a LoRA adapter (adapter_config.json), not a model. Remedy: name "
                             "the directory of the model's weights, with the adapter merged in");
   }
+  if (!std::filesystem::exists(folder / "config.json", error)) {
+    return not_found(directory + ": there is no config.json or GGUF file" +
+                     remedy_without_model(directory));
+  }
   OUTRIDER_ASSIGN_OR_RETURN(ModelConfig config, load_config_json(directory));
   OUTRIDER_ASSIGN_OR_RETURN(Weights weights, Weights::open(directory));
   const Status arranged = weights.arrange(config);

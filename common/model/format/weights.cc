@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/base/files.h"
+#include "common/gguf/find_gguf.h"
 #include "common/model/format/gguf_config.h"
 #include "common/model/format/quantized_tensors.h"
 #include "common/model/format/safetensors.h"
@@ -37,7 +38,8 @@ Status no_weights(const std::string& directory) {
                        "code and is not read; convert it to safetensors");
     }
   }
-  return not_found(directory + ": neither model.safetensors nor model.safetensors.index.json");
+  return not_found(directory + ": neither model.safetensors nor model.safetensors.index.json" +
+                   remedy_without_model(directory));
 }
 
 Status missing_in_shard(const std::string& index_path, const std::string& tensor,

@@ -223,6 +223,12 @@ TEST(BadTokenizerFolder, NamesWhatIsMissingOrWrong) {
   std::filesystem::create_directory(folder);
   EXPECT_THAT(Tokenizer::load(folder.string()).status().message(),
               HasSubstr("there is no tokenizer"));
+  EXPECT_THAT(Tokenizer::load(folder.string()).status().message(), HasSubstr("Remedy: name the"));
+  std::ofstream(folder / "adapters.safetensors") << "exits";
+  EXPECT_THAT(Tokenizer::load(folder.string()).status().message(), HasSubstr("exits of a target"));
+  std::ofstream(folder / "layers.safetensors") << "layers";
+  EXPECT_THAT(Tokenizer::load(folder.string()).status().message(),
+              HasSubstr("outrider-train compose --target TARGET --layers " + folder.string()));
   std::ofstream(folder / "tokenizer.json").flush();
   EXPECT_THAT(Tokenizer::load(folder.string()).status().message(), HasSubstr("empty"));
   std::ofstream(folder / "tokenizer.json") << "version https://git-lfs.github.com/spec/v1\noid 0\n";

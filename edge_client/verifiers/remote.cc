@@ -38,11 +38,11 @@ void RemoteVerifier::start(std::uint32_t epoch, EventSink sink) {
   stop();
   if (call_ != nullptr && !call_->channel_is_good()) disconnect();
   call_ = std::make_unique<RemoteCall>(
-      name_of_server(options_.server),
+      options_,
       [epoch, sink = std::move(sink)](VerifierEvent event) {
         sink({epoch, std::move(event)});
       },
-      counters_, options_.pad_frames);
+      counters_);
   started_ = false;
 }
 
@@ -95,7 +95,7 @@ Result<TargetDescription> RemoteVerifier::describe(const std::stop_token& stop) 
   if (!reply.ok()) {
     drop_if_lost(channel, reply.status());
     const Status status(reply.status().code(),
-                        reply.status().message() + remedy_of(reply.status()));
+                        reply.status().message() + remedy_of(reply.status(), options_));
     return status.with_context(
         status.code() == StatusCode::kUnavailable ? "cannot reach a server at " + server : server);
   }

@@ -25,9 +25,18 @@ constexpr std::size_t kMaxWaitingMessages = 4096;
 }  // namespace
 
 // OpenSSL reports an expired certificate as it reports one of an unknown authority; a device
-// without a battery for its clock boots in 1970.
-std::string remedy_of(const Status& status) {
-  if (status.message().find("certificate verify failed") == std::string::npos) return {};
+// without a battery for its clock boots in 1970. A server that finds something else than TLS, or
+// TLS where it has none, resets the connection, as one that ends does.
+std::string remedy_of(const Status& status, const RemoteOptions& options) {
+  const auto says = [&](const char* words) {
+    return status.message().find(words) != std::string::npos;
+  };
+  if (says("Connection reset") || says("Socket closed") || says("Broken pipe")) {
+    return options.tls_ca.empty()
+               ? ". Remedy: if the server has TLS, --tls-ca names its certificate's authority"
+               : ". Remedy: if the server has no TLS, leave --tls-ca out";
+  }
+  if (!says("certificate verify failed")) return {};
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
@@ -73,9 +82,8 @@ void RemoteCall::send(const EdgeMessage& message) {
   counters_.add_up(bytes.size());
   if (closed_) return;
   if (waiting_.size() >= kMaxWaitingMessages) {
-    fault_ =
-        unavailable("the link to " + server_ + " stands still: " + std::to_string(waiting_.size()) +
-                    " messages wait to be sent");
+    fault_ = unavailable("the link to " + name_of_server(options_.server) + " stands still: " +
+                         std::to_string(waiting_.size()) + " messages wait to be sent");
     lock.unlock();
     context_.TryCancel();
     return;
@@ -132,7 +140,8 @@ bool RemoteCall::take(std::string_view bytes) {
   if (!message.ok()) {
     {
       const MutexLock lock(mu_);
-      fault_ = internal_error(server_ + " broke the protocol: " + message.status().message());
+      fault_ = internal_error(name_of_server(options_.server) +
+                              " broke the protocol: " + message.status().message());
     }
     context_.TryCancel();
     close();
@@ -227,14 +236,16 @@ Status RemoteCall::end_status(const grpc::Status& grpc_status) {
     if (!fault_.ok()) return fault_;
   }
   if (saw_usage_) return {};
+  const std::string server = name_of_server(options_.server);
   if (grpc_status.ok()) {
-    return unavailable(server_ + " ended the stream before the answer was complete");
+    return unavailable(server + " ended the stream before the answer was complete");
   }
   const Status ended = ended_call(grpc_status);
-  const Status status(ended.code(), ended.message() + remedy_of(ended));
-  if (status.code() != StatusCode::kUnavailable) return status.with_context(server_);
-  return status.with_context(saw_opened_ ? "lost the link to " + server_
-                                         : "cannot reach a server at " + server_);
+  const std::string remedy = saw_opened_ ? "" : remedy_of(ended, options_);
+  const Status status(ended.code(), ended.message() + remedy);
+  if (status.code() != StatusCode::kUnavailable) return status.with_context(server);
+  return status.with_context((saw_opened_ ? "lost the link to " : "cannot reach a server at ") +
+                             server);
 }
 
 }  // namespace outrider

@@ -54,19 +54,19 @@ class PaddedMessages final {
   EdgeMessage last_acknowledged_;
 };
 
-// What may help against a status that a call ended with: a sentence to append, or empty.
-std::string remedy_of(const Status& status);
+// What may help against a status that a call ended with before its server answered anything: a
+// sentence to append, or empty.
+std::string remedy_of(const Status& status, const RemoteOptions& options);
 
 class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   using Sink = std::function<void(VerifierEvent)>;
 
-  // server: its address, for error texts.
-  RemoteCall(std::string server, Sink sink, LinkCounters& counters, bool padded)
-      : server_(std::move(server)),
+  RemoteCall(RemoteOptions options, Sink sink, LinkCounters& counters)
+      : options_(std::move(options)),
         sink_(std::move(sink)),
         counters_(counters),
-        messages_(padded) {}
+        messages_(options_.pad_frames) {}
 
   // What goes with the call's headers; empty: nothing.
   struct Metadata {
@@ -96,7 +96,7 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   bool take_hold() OUTRIDER_REQUIRES(mu_);
   Status end_status(const grpc::Status& grpc_status);
 
-  const std::string server_;
+  const RemoteOptions options_;
   const Sink sink_;
   LinkCounters& counters_;
   grpc::ClientContext context_;

@@ -70,6 +70,16 @@ class Trust(unittest.TestCase):
         self.assertEqual(answer.code, 1, answer.err)
         self.assertIn('certificate verify failed', answer.err)
 
+    def test_where_one_side_alone_has_tls_its_flag_is_named(self):
+        for command in (('run', *ANSWER), ('doctor', '--model', DRAFT, '--reconnect-timeout', '1')):
+            answer = edge(*command, '--server', self.server(self.cert, self.key).address)
+            self.assertEqual(answer.code, 1, answer.err)
+            self.assertIn('if the server has TLS, --tls-ca names', answer.err)
+        with Server() as plain:
+            answer = edge('run', '--server', plain.address, '--tls-ca', self.authority, *ANSWER)
+        self.assertEqual(answer.code, 1, answer.err)
+        self.assertIn('if the server has no TLS, leave --tls-ca out', answer.err)
+
     @unittest.skipUnless(SYSTEM.exists(), f'{SYSTEM} is not there (Debian package ca-certificates)')
     def test_the_systems_authorities_are_those_of_its_file(self):
         """And not what gRPC falls back on."""

@@ -110,12 +110,12 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   serving.probe = probe.get();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeServer> server,
                             EdgeServer::start(serving, setup->parts()));
+  UntilInterrupted until;
+  interrupts.on_interrupt([&] { until.interrupt(); });  // a supervisor may end it once it is ready
   std::printf("outrider-edge\n  model        %s\n  listening    http://%s\n  ready\n",
               server->model_name().c_str(), server->address().to_string().c_str());
   std::fflush(stdout);
   notify_supervisor("READY=1");
-  UntilInterrupted until;
-  interrupts.on_interrupt([&] { until.interrupt(); });
   until.wait([&server] { return server->is_alive(); });
   notify_supervisor("STOPPING=1");
   drain(*server, serve.shutdown_timeout, interrupts);

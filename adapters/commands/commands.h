@@ -47,7 +47,7 @@ class CommandList final {
 
 void add_tokenizer_command(CommandList& commands);
 void add_data_commands(CommandList& commands);   // robot, gsm8k, mbpp, turns, wikitext
-void add_shape_commands(CommandList& commands);  // init, inflate
+void add_shape_commands(CommandList& commands);  // init, inflate, cut-exits
 void add_plot_command(CommandList& commands);
 void add_label_commands(CommandList& commands);     // label, shortlist, compose
 void add_generate_commands(CommandList& commands);  // generate, data-own

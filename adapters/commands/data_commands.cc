@@ -12,6 +12,7 @@
 #include "adapters/train/run_files.h"
 #include "common/base/files.h"
 #include "common/base/jsonl.h"
+#include "common/cli/choice.h"
 
 namespace outrider {
 namespace {
@@ -21,6 +22,7 @@ struct DataFlags {
   std::uint64_t count = 1000;
   std::string split = "train";
   std::string task = "act";
+  std::vector<MbppForm> forms = {MbppForm::kComplete};
   std::string in, out;
 
   Split which() const { return split == "train" ? Split::kTrain : Split::kHeldOut; }
@@ -49,7 +51,8 @@ Status write_gsm8k(const DataFlags& flags) {
 }
 
 Status write_mbpp(const DataFlags& flags) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PromptAnswer> tasks, read_mbpp(flags.in));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PromptAnswer> tasks,
+                            read_mbpp(flags.in, flags.forms));
   JsonlFile file(flags.out);
   for (const PromptAnswer& task : tasks) {
     file.write({{"prompt", task.prompt}, {"answer", task.answer}});
@@ -78,8 +81,12 @@ void add_prompt_sets(CommandList& commands) {
     CLI::App* command = commands.add(name, help, [flags, run] { return run(*flags); });
     command->add_option("--in", flags->in, "The file as it was published")->required();
     command->add_option("--out", flags->out, "The JSONL file to write")->required();
+    return std::pair(command, flags);
   };
-  add("data-mbpp", "Convert MBPP's tasks", write_mbpp);
+  const auto [mbpp, mbpp_flags] = add("data-mbpp", "Convert MBPP's tasks", write_mbpp);
+  add_choice(*mbpp, "--form", mbpp_flags->forms,
+             "The part of a task that a prompt shows: the function's head, what it does, its "
+             "tests; of several forms each task has all");
   add("data-turns", "Convert the first user turns of OASST or MT-bench: prompts without answers",
       [](const DataFlags& flags) {
         return write_texts(flags, "prompt", read_user_turns(flags.in));

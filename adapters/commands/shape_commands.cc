@@ -1,11 +1,14 @@
-// outrider-train init, inflate: models for benchmarks. SPDX-License-Identifier: Apache-2.0
+// outrider-train init, inflate: models for benchmarks. outrider-train cut-exits: some of trained
+// exits. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 
 #include "adapters/commands/commands.h"
 #include "adapters/data/progress.h"
 #include "adapters/shape/inflate.h"
+#include "common/exits/adapters.h"
 
 namespace outrider {
 namespace {
@@ -34,6 +37,48 @@ class WriteBar final {
  private:
   std::unique_ptr<ProgressBar> bar_;
 };
+
+struct CutFlags {
+  std::string exits, layers = "all", chosen, out;
+};
+
+// The exits after some layers, with the weights and measurements that they have.
+Status cut_exits(const CutFlags& flags) {
+  std::error_code error;
+  if (std::filesystem::equivalent(flags.exits, flags.out, error)) {
+    return invalid_argument("--out " + flags.out +
+                            ": is --exits, whose files would be lost. Remedy: another directory");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters trained, load_adapters(flags.exits));
+  const std::vector<std::int32_t> chosen = trained.chosen;
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters cut, select_exits(std::move(trained), flags.layers));
+  cut.chosen.clear();
+  for (const std::int32_t layer : chosen) {
+    if (std::ranges::count(cut.exits, layer, &ExitAdapter::layer) > 0) cut.chosen.push_back(layer);
+  }
+  if (!flags.chosen.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters named, select_exits(cut, flags.chosen));
+    cut.chosen = std::move(named.chosen);
+  }
+  if (cut.chosen.empty()) {
+    return invalid_argument("--layers " + flags.layers +
+                            ": none of those that auto takes stays. Remedy: --chosen names others");
+  }
+  return save_adapters(flags.out, cut);
+}
+
+void add_cut_command(CommandList& commands) {
+  const auto flags = std::make_shared<CutFlags>();
+  CLI::App* command = commands.add("cut-exits", "Write some of a target's trained exits",
+                                   [flags] { return cut_exits(*flags); });
+  command->add_option("--exits", flags->exits, "The directory of adapters.json")->required();
+  command->add_option(
+      "--layers", flags->layers,
+      "The exits to keep: their layers, as 16,20,24; all; or auto, the chosen ones");
+  command->add_option("--chosen", flags->chosen,
+                      "Of these the ones that --exits auto takes [those that were, and stay]");
+  command->add_option("--out", flags->out, "The directory to write")->required();
+}
 
 }  // namespace
 
@@ -66,6 +111,7 @@ void add_shape_commands(CommandList& commands) {
       ->required()
       ->transform(CLI::AsSizeValue(false));
   inflate_command->add_option("--out", flags->out, "The directory to write")->required();
+  add_cut_command(commands);
 }
 
 }  // namespace outrider

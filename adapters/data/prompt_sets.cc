@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/data/prompt_sets.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <unordered_set>
@@ -66,6 +67,43 @@ bool is_title(std::string_view line) {
   return line.starts_with(" = ") && line.ends_with(" = ") && !line.starts_with(" = = ");
 }
 
+// The text between the first two marks of a docstring.
+Result<std::string> docstring_of(const std::string& head, const std::string& where) {
+  for (const std::string_view mark : {"'''", "\"\"\""}) {
+    const std::size_t begin = head.find(mark);
+    const std::size_t end = head.find(mark, begin == std::string::npos ? begin : begin + 1);
+    if (begin == std::string::npos || end == std::string::npos) continue;
+    return trimmed(std::string_view(head).substr(begin + mark.size(), end - begin - mark.size()));
+  }
+  return data_loss(where + ": \"prompt\" has no docstring");
+}
+
+// The lines of "def check(candidate):" that assert something.
+Result<std::string> asserts_of(const std::string& test, const std::string& where) {
+  std::string lines;
+  for (std::size_t begin = 0; begin < test.size();) {
+    const std::size_t end = std::min(test.find('\n', begin), test.size());
+    const std::string line = trimmed(std::string_view(test).substr(begin, end - begin));
+    if (line.starts_with("assert ")) lines += line + "\n";
+    begin = end + 1;
+  }
+  if (lines.empty()) return data_loss(where + ": \"test\" asserts nothing");
+  return lines;
+}
+
+Result<std::string> mbpp_prompt(MbppForm form, const Json& line, const std::string& where) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string head, string_field(line, "prompt", where));
+  if (form == MbppForm::kComplete) return "Complete this Python function:\n\n" + head;
+  if (form == MbppForm::kWrite) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string task, docstring_of(head, where));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string name, string_field(line, "entry_point", where));
+    return task + " Use Python, and call it " + name + ".";
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string test, string_field(line, "test", where));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string asserts, asserts_of(test, where));
+  return "Write a Python function that passes these tests:\n\n" + asserts;
+}
+
 }  // namespace
 
 std::string without_annotations(const std::string& answer) {
@@ -104,13 +142,17 @@ Result<std::vector<PromptAnswer>> read_gsm8k(const std::string& path, Split spli
   return problems;
 }
 
-Result<std::vector<PromptAnswer>> read_mbpp(const std::string& path) {
+Result<std::vector<PromptAnswer>> read_mbpp(const std::string& path,
+                                            std::span<const MbppForm> forms) {
   std::vector<PromptAnswer> tasks;
   const auto add = [&](const Json& line, const std::string& where) -> Status {
     OUTRIDER_ASSIGN_OR_RETURN(const std::string head, string_field(line, "prompt", where));
     OUTRIDER_ASSIGN_OR_RETURN(const std::string body,
                               string_field(line, "canonical_solution", where));
-    tasks.push_back({"Complete this Python function:\n\n" + head, head + body});
+    for (const MbppForm form : forms) {
+      OUTRIDER_ASSIGN_OR_RETURN(std::string prompt, mbpp_prompt(form, line, where));
+      tasks.push_back({std::move(prompt), head + body});
+    }
     return {};
   };
   OUTRIDER_RETURN_IF_ERROR(for_each_line(path, add));

@@ -4,10 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "adapters/data/robot_scene.h"
+#include "common/base/enum_names.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -25,9 +29,19 @@ Result<std::vector<PromptAnswer>> read_gsm8k(const std::string& path, Split spli
 // rest reads as text.
 std::string without_annotations(const std::string& answer);
 
-// MBPP (Austin et al. 2021, CC BY 4.0) as lines of "prompt" (a function's head with its task) and
-// "canonical_solution". Each prompt asks to complete the function.
-Result<std::vector<PromptAnswer>> read_mbpp(const std::string& path);
+// The part of a task that a prompt shows: the function's head with what it does, which is to be
+// completed; what it does alone; or the tests that it has to pass.
+enum class MbppForm : std::uint8_t { kComplete, kWrite, kTests };
+
+template <>
+inline constexpr auto enum_names<MbppForm> = std::to_array<EnumName<MbppForm>>(
+    {{MbppForm::kComplete, "complete"}, {MbppForm::kWrite, "write"}, {MbppForm::kTests, "tests"}});
+
+// MBPP (Austin et al. 2021, CC BY 4.0) as lines of "prompt" (a function's head with its task),
+// "canonical_solution" and, for kTests, "test" (a function that asserts). Each task in each form,
+// task by task.
+Result<std::vector<PromptAnswer>> read_mbpp(const std::string& path,
+                                            std::span<const MbppForm> forms);
 
 // The users' first turns, without answers, which the target shall write. `path` holds either
 // OASST1 conversations (Apache-2.0), a JSON list of [number, text] with each text in Llama 2's form

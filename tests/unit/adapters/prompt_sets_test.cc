@@ -13,16 +13,40 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+constexpr std::array kComplete = {MbppForm::kComplete};
+
 TEST(PromptSets, AnMbppTaskAsksToCompleteItsFunction) {
   TestDirectory directory;
   directory.write("mbpp.jsonl", R"({"prompt":"def f(x):\n","canonical_solution":"  return x\n"})");
-  const auto tasks = read_mbpp(directory.path("mbpp.jsonl"));
+  const auto tasks = read_mbpp(directory.path("mbpp.jsonl"), kComplete);
   ASSERT_TRUE(tasks.ok()) << tasks.status().to_string();
   EXPECT_EQ(tasks->at(0).prompt, "Complete this Python function:\n\ndef f(x):\n");
   EXPECT_EQ(tasks->at(0).answer, "def f(x):\n  return x\n");
   directory.write("mbpp.jsonl", R"({"prompt":"def f(x):\n"})");
-  EXPECT_THAT(read_mbpp(directory.path("mbpp.jsonl")).status().message(),
+  EXPECT_THAT(read_mbpp(directory.path("mbpp.jsonl"), kComplete).status().message(),
               HasSubstr("canonical_solution"));
+}
+
+TEST(PromptSets, AnMbppTaskIsAskedInEachFormThatIsNamed) {
+  TestDirectory directory;
+  const std::string head =
+      R"("prompt":"def f(x):\n  '''\n  Write a function to double it.\n  '''\n")";
+  const std::string rest = R"(,"entry_point":"f","canonical_solution":"  return 2 * x\n")";
+  const std::string tests =
+      R"(,"test":"def check(c):\n    assert f(1) == 2\n    assert f(2) == 4\n")";
+  directory.write("mbpp.jsonl", "{" + head + rest + tests + "}\n");
+  constexpr std::array kAll = {MbppForm::kComplete, MbppForm::kWrite, MbppForm::kTests};
+  const auto tasks = read_mbpp(directory.path("mbpp.jsonl"), kAll);
+  ASSERT_TRUE(tasks.ok()) << tasks.status().to_string();
+  ASSERT_EQ(tasks->size(), 3u);
+  EXPECT_THAT(tasks->at(0).prompt, StartsWith("Complete this Python function:\n\ndef f(x):"));
+  EXPECT_EQ(tasks->at(1).prompt, "Write a function to double it. Use Python, and call it f.");
+  EXPECT_EQ(
+      tasks->at(2).prompt,
+      "Write a Python function that passes these tests:\n\nassert f(1) == 2\nassert f(2) == 4\n");
+  EXPECT_EQ(tasks->at(2).answer, tasks->at(0).answer);
+  directory.write("mbpp.jsonl", "{" + head + rest + "}\n");
+  EXPECT_THAT(read_mbpp(directory.path("mbpp.jsonl"), kAll).status().message(), HasSubstr("test"));
 }
 
 TEST(PromptSets, OfAConversationTheFirstTurnIsTakenOnce) {

@@ -21,6 +21,7 @@ from runner import run_tests
 SCRIPTS = ROOT / 'tests/soak'
 sys.path.insert(0, str(SCRIPTS))
 
+import company  # noqa: E402
 from outcome import Outcome, median  # noqa: E402
 from tcp_link import TcpLink  # noqa: E402
 
@@ -30,6 +31,26 @@ def finish(outcome):
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()):
         code = outcome.finish()
     return code, json.loads(out.getvalue())
+
+
+class Company(unittest.TestCase):
+    """The faults that company.py finds in answers."""
+    REQUEST = {'prompt': 'Find the cup.'}
+
+    def faults(self, one, other, kind='full'):
+        return list(company.faults([self.REQUEST], [kind], [one], [other]))
+
+    def test_the_same_text_is_no_fault_and_another_is(self):
+        self.assertEqual(self.faults(company.Answer('a cup'), company.Answer('a cup')), [])
+        self.assertIn("alone 'a cup', in company 'a mug'", self.faults(company.Answer('a cup'), company.Answer('a mug'))[0])
+
+    def test_a_refusal_is_a_fault_on_both_sides_even_if_they_are_alike(self):
+        refused = company.Answer(refusal='503 {}')
+        self.assertEqual(len(self.faults(refused, refused)), 2)
+        self.assertIn('refused in company: 503', self.faults(company.Answer('a cup'), refused)[0])
+
+    def test_what_left_is_not_compared(self):
+        self.assertEqual(self.faults(company.Answer('a cup'), company.Answer(), kind='leaves'), [])
 
 
 class Judging(unittest.TestCase):

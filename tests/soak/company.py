@@ -4,10 +4,12 @@ answer is the one that it is alone.
 
   tests/soak/company.py [--answers 200] [--dtypes f32 bf16 int8 int4] [--clients 64] [--kv-cache-memory 6M]
 
-For each dtype one server answers every request by itself, without shared pages; another answers them all at once, with
-so little memory for keys and values that sessions are preempted and requests wait. A fifth of its clients leaves in
-the middle. Half of the clients are plain ones over HTTP, half are edges with a draft.
-Inconclusive (exit code 4) if nobody was preempted or no page was shared.
+For each dtype one server answers every request by itself, without shared pages and without a draft; another answers
+them all at once, drafts itself, and has so little memory for keys and values that sessions are preempted and requests
+wait. A fifth of its clients leaves in the middle. Half of those that stay are plain ones over HTTP, of which a half asks
+a smaller level of the target, and half are edges with a draft. A refusal is a failure, on either server.
+Inconclusive (exit code 4) if nobody was preempted, no page was shared, nothing that the server drafted stood, or no
+level's text differs from the full target's.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -15,9 +17,10 @@ import http.client
 import json
 import random
 import sys
+from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
-from edges import DRAFT, Server, edge
+from edges import DRAFT, TARGET, Server, edge
 from outcome import Outcome, bootstrap
 
 BEGINNINGS = (
@@ -27,14 +30,30 @@ BEGINNINGS = (
 )
 QUESTIONS = ('Bring the green cup.', 'Find the red cup.', 'Why is the sky blue?', 'Go back to the charger.',
              'What do you see?', 'Open the drawer on the left.')
+KINDS = ('full', 'level', 'draft', 'draft', 'leaves')
+LEVELS = ('80', '60', '40')
+ELASTIC = ('--elastic', TARGET / 'elastic.json')
+Answer = namedtuple('Answer', 'text refusal', defaults=(None, None))
 
 
-def draw_request(random_, number):
+def draw_request(random_, number, kind):
     """A prompt that begins like others', with settings of its own."""
     beginning = random_.choice(BEGINNINGS)
     return {'prompt': beginning[:random_.randrange(len(beginning) + 1)] + random_.choice(QUESTIONS),
             'max_tokens': random_.choice((20, 60, 400)), 'temperature': random_.choice((0, 0.7, 1)),
-            'seed': number}
+            'seed': number, 'model': f'{TARGET.name}@{random_.choice(LEVELS) if kind == "level" else "100"}'}
+
+
+def faults(requests, kinds, alone, together):
+    """The faults of the answers to those that stayed."""
+    for number, (request, kind, one, other) in enumerate(zip(requests, kinds, alone, together)):
+        if kind == 'leaves':
+            continue
+        for where, answer in (('alone', one), ('in company', other)):
+            if answer.refusal is not None:
+                yield f'request {number} ({kind}) {request}: refused {where}: {answer.refusal}'
+        if one.text != other.text and one.refusal is None and other.refusal is None:
+            yield f'request {number} ({kind}) {request}: alone {one.text!r}, in company {other.text!r}'
 
 
 class Clients:
@@ -43,7 +62,7 @@ class Clients:
         self.http = next(line for line in server.log if line.split()[:1] == ['openai']).split('http://')[1].strip()
 
     def complete(self, request, leaves=False):
-        """The text of a plain client; nothing if it leaves in the middle."""
+        """The answer that a plain client gets; an empty answer if it leaves in the middle."""
         connection = http.client.HTTPConnection(self.http, timeout=600)
         connection.request('POST', '/v1/completions', json.dumps({**request, 'stream': leaves}),
                            {'Content-Type': 'application/json'})
@@ -52,16 +71,18 @@ class Clients:
             response.readline()
             connection.sock.close()
             response.close()
-            return None
-        answer = json.loads(response.read())
+            return Answer()
+        body = response.read().decode(errors='replace')
         connection.close()
-        return answer['choices'][0]['text'] if 'choices' in answer else answer
+        if response.status != 200:
+            return Answer(refusal=f'{response.status} {body}')
+        return Answer(json.loads(body)['choices'][0]['text'])
 
     def draft(self, request):
-        """The text of an edge with a draft."""
+        """The answer that an edge with a draft shows."""
         answer = edge('run', '--server', self.server.address, '--model', DRAFT, '--raw', '-p', request['prompt'], '-n', request['max_tokens'],
                       '--temp', request['temperature'], '--seed', request['seed'], '--json')
-        return answer.json['text'] if answer.code == 0 else answer.err
+        return Answer(answer.json['text']) if answer.code == 0 else Answer(refusal=answer.err)
 
     def ask(self, request, kind):
         return self.draft(request) if kind == 'draft' else self.complete(request, leaves=kind == 'leaves')
@@ -69,29 +90,33 @@ class Clients:
 
 def compare(options, dtype, count, outcome):
     random_ = random.Random(dtype)
-    requests = [draw_request(random_, number) for number in range(count)]
-    kinds = [random_.choice(('plain', 'plain', 'draft', 'draft', 'leaves')) for _ in requests]
-    with Server('--dtype', dtype, '--http-port', '0', '--no-enable-prefix-caching') as server:
+    kinds = [random_.choice(KINDS) for _ in range(count)]
+    requests = [draw_request(random_, number, kind) for number, kind in enumerate(kinds)]
+    with Server('--dtype', dtype, '--http-port', '0', '--no-enable-prefix-caching', '--draft-source', 'none', *ELASTIC) as server:
         clients = Clients(server)
         alone = [clients.complete(request) for request in requests]
+        full = [clients.complete({**request, 'model': TARGET.name + '@100'}) if kind == 'level' else one
+                for request, kind, one in zip(requests, kinds, alone)]
     with Server('--dtype', dtype, '--http-port', '0', '--metrics-port', '0', '--kv-cache-memory', options.kv_cache_memory,
                 '--max-concurrent-sessions', options.clients, '--max-queued-requests', count,
-                '--queue-timeout', 3600) as server:
+                '--queue-timeout', 3600, '--draft-model', DRAFT, *ELASTIC) as server:
         clients = Clients(server)
         with ThreadPoolExecutor(options.clients) as pool:
             together = list(pool.map(clients.ask, requests, kinds))
-        for number, (request, kind, one, other) in enumerate(zip(requests, kinds, alone, together)):
-            if kind != 'leaves' and one != other:
-                outcome.fail(f'{dtype}, request {number} ({kind}) {request}: alone {one!r}, in company {other!r}')
+        for fault in faults(requests, kinds, alone, together):
+            outcome.fail(f'{dtype}, {fault}')
         figures = {'compared': sum(kind != 'leaves' for kind in kinds),
                    'preemptions': server.metric('num_preemptions_total'),
-                   'prefix_hits': server.metric('prefix_cache_hits_total')}
+                   'prefix_hits': server.metric('prefix_cache_hits_total'),
+                   'server_drafted': server.metric('server_draft_tokens_accepted_total'),
+                   'levels_differ': sum(one.text != other.text for one, other in zip(alone, full))}
     outcome.figures[dtype] = figures
     print(f'{dtype}: {figures}', file=sys.stderr)
-    if figures['preemptions'] == 0:
-        outcome.mark_inconclusive(f'{dtype}: nobody was preempted')
-    if figures['prefix_hits'] == 0:
-        outcome.mark_inconclusive(f'{dtype}: no page was shared')
+    for name, what in (('preemptions', 'nobody was preempted'), ('prefix_hits', 'no page was shared'),
+                       ('server_drafted', 'nothing that the server drafted stood'),
+                       ('levels_differ', "no level's text differs from the full target's")):
+        if figures[name] == 0:
+            outcome.mark_inconclusive(f'{dtype}: {what}')
     return figures['compared']
 
 

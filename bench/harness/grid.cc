@@ -114,7 +114,7 @@ class Grid final {
       if (setting.pass.empty() && setting.step.empty()) continue;
       result_.overruns.push_back({setting.name, target_[i], draft_[i]});
     }
-    CellTable(plan_, result_).fill();
+    fill_cells(plan_, result_);
     return std::move(result_);
   }
 
@@ -223,6 +223,10 @@ const GridCell* GridResult::find(const std::string& setting, const std::string& 
     return cell.setting == setting && cell.variant == variant;
   });
   return found == cells.end() ? nullptr : &*found;
+}
+
+void fill_cells(const GridPlan& plan, GridResult& result) {
+  CellTable(plan, result).fill();
 }
 
 Result<GridResult> run_grid(const GridPlan& plan, AnswerExecutor& executor,

@@ -111,6 +111,10 @@ struct GridResult {
   const GridCell* find(const std::string& setting, const std::string& variant) const;
 };
 
+// Sorts result.finished into cells, of which the result has none yet. Of a run that goes on: what
+// has finished so far.
+void fill_cells(const GridPlan& plan, GridResult& result);
+
 // Observes a running grid.
 class GridListener {
  public:

@@ -32,7 +32,15 @@ RunProgress::~RunProgress() {
   if (terminal_ && shown_at_) std::fputc('\n', stderr);
 }
 
-void RunProgress::add(const FinishedAnswer& answer) {
+void RunProgress::announce() const {
+  std::fprintf(stderr,
+               "%zu answers of at most %d tokens are to come: %zu prompts, %d repetition(s), %zu "
+               "strategies, %zu settings. The first ones show how long all take.\n",
+               total_, plan_.max_tokens, plan_.prompts.size(), plan_.repetitions,
+               plan_.variants.size(), plan_.settings.size());
+}
+
+Status RunProgress::on_finished(const FinishedAnswer& answer) {
   ++done_;
   last_ = answer.job;
   if (answer.failed()) {
@@ -45,6 +53,7 @@ void RunProgress::add(const FinishedAnswer& answer) {
     sums_[{answer.job.setting, answer.job.variant}] += answer.answer.figures;
   }
   show();
+  return {};
 }
 
 void RunProgress::show() {

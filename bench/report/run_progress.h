@@ -16,7 +16,7 @@
 
 namespace outrider {
 
-class RunProgress final {
+class RunProgress final : public GridListener {
  public:
   // plan and clock must outlive this object.
   RunProgress(const GridPlan& plan, Clock& clock, bool terminal);
@@ -24,8 +24,10 @@ class RunProgress final {
   RunProgress(const RunProgress&) = delete;
   RunProgress& operator=(const RunProgress&) = delete;
 
+  // How many answers are to come, before the first.
+  void announce() const;
   void skip() { ++skipped_; }  // an earlier run has this request
-  void add(const FinishedAnswer& answer);
+  Status on_finished(const FinishedAnswer& answer) override;
 
   // "12 of 80, 1 failed, 0:42 left | lte, table9  mirror 41.2 tokens/s, 1.62 x ar"
   std::string line() const;

@@ -2,6 +2,7 @@
 #include "bench/checks/paper/reproduce_runs.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "bench/harness/virtual_executor.h"
+#include "bench/report/run_progress.h"
 #include "bench/sim/synthetic_pair.h"
 
 namespace outrider {
@@ -17,13 +19,13 @@ namespace {
 constexpr int kPaperWorkers = 15;
 constexpr int kSyntheticAnswers = 6;  // at each setting, of 200 tokens
 
-class Quiet final : public GridListener {};
-
 Result<std::optional<GridResult>> virtual_run(const GridPlan& plan) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<VirtualExecutor> executor,
                             VirtualExecutor::create(plan));
-  Quiet quiet;
-  OUTRIDER_ASSIGN_OR_RETURN(GridResult result, run_grid(plan, *executor, quiet));
+  SystemClock clock;
+  RunProgress progress(plan, clock, ::isatty(STDERR_FILENO) == 1);
+  progress.announce();
+  OUTRIDER_ASSIGN_OR_RETURN(GridResult result, run_grid(plan, *executor, progress));
   return std::optional(std::move(result));
 }
 

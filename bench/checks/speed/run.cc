@@ -1,6 +1,7 @@
 // run: compares strategies over networks and devices, by real programs over a link or by the
 // simulation, with real tokens of a real pair (docs/benchmarks.md).
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -138,28 +139,6 @@ struct RunOptions {
   CLI::App* command = nullptr;
 };
 
-// Writes the journal, if there is one, and shows progress.
-class RunListener final : public GridListener {
- public:
-  RunListener(Journal* journal, RunProgress& progress) : journal_(journal), progress_(progress) {}
-
-  std::optional<FinishedAnswer> known(const AnswerJob& job) override {
-    if (journal_ == nullptr) return std::nullopt;
-    const auto found = journal_->known().find(job);
-    if (found == journal_->known().end()) return std::nullopt;
-    progress_.skip();
-    return found->second;
-  }
-  Status on_finished(const FinishedAnswer& answer) override {
-    progress_.add(answer);
-    return journal_ == nullptr ? Status() : journal_->add(answer);
-  }
-
- private:
-  Journal* const journal_;  // null: none
-  RunProgress& progress_;
-};
-
 Result<std::unique_ptr<Journal>> open_journal(const RunFlags& flags, const GridPlan& plan) {
   if (flags.out.empty()) return std::unique_ptr<Journal>();
   std::error_code error;
@@ -230,11 +209,10 @@ void hold_evidence(const RunFlags& flags, const GridPlan& plan, const GridResult
   outcome.figures["missing_evidence"] = std::move(all);
 }
 
-RunReport report_of(const RunFlags& flags, const GridExperiment& experiment,
-                    const GridResult& result) {
+RunReport report_of(const RunFlags& flags, const RunDescription& run,
+                    const GridExperiment& experiment, const GridResult& result) {
   const GridPlan& plan = experiment.plan;
-  RunReport report{.run = describe_run(flags, experiment)};
-  report.run.made_by = std::string("outrider-bench, commit ") + OUTRIDER_COMMIT;
+  RunReport report{.run = run};
   report.cells = cell_reports(plan, result, flags.limits);
   report.bars = bars_of(result, experiment);
   report.valid = result.mismatches == 0;
@@ -245,6 +223,81 @@ RunReport report_of(const RunFlags& flags, const GridExperiment& experiment,
   for (const GridVariant& variant : plan.variants) report.variant_names.push_back(variant.name);
   return report;
 }
+
+// Writes --html anew while the run goes on, so that it can be looked at, and a run that is
+// interrupted has one.
+class GrowingPage final {
+ public:
+  static constexpr Duration kBetween = std::chrono::seconds(20);
+
+  // All must outlive this object.
+  GrowingPage(const RunFlags& flags, const RunDescription& run, const GridExperiment& experiment,
+              const AnswerExecutor& executor, Clock& clock)
+      : flags_(flags), run_(run), experiment_(experiment), executor_(executor), clock_(clock) {}
+
+  void add(const FinishedAnswer& answer) {
+    if (flags_.html.empty()) return;
+    finished_.push_back(answer);
+    if (written_at_ && clock_.now() - *written_at_ < kBetween) return;
+    // What cannot be written is said at the end, with the files that can be.
+    static_cast<void>(write_file(flags_.html, report_page(report())));
+    written_at_ = clock_.now();
+  }
+
+  // Makes room for the whole one.
+  void remove() const {
+    if (written_at_) std::remove(flags_.html.c_str());
+  }
+
+ private:
+  RunReport report() const {
+    const GridPlan& plan = experiment_.plan;
+    GridResult so_far;
+    so_far.finished = finished_;
+    for (std::size_t i = 0; i < plan.settings.size(); ++i) {
+      so_far.link_kinds.push_back(executor_.link_kind(i));
+    }
+    fill_cells(plan, so_far);
+    RunReport report = report_of(flags_, run_, experiment_, so_far);
+    report.inconclusive = fmt::format("it goes on, or was interrupted, and has {} of {} answers",
+                                      finished_.size(), jobs_of(plan, executor_.order()).size());
+    return report;
+  }
+
+  const RunFlags& flags_;
+  const RunDescription& run_;
+  const GridExperiment& experiment_;
+  const AnswerExecutor& executor_;
+  Clock& clock_;
+  std::vector<FinishedAnswer> finished_;
+  std::optional<TimePoint> written_at_;
+};
+
+// Writes the journal, if there is one, and the page, and shows progress.
+class RunListener final : public GridListener {
+ public:
+  RunListener(Journal* journal, RunProgress& progress, GrowingPage& page)
+      : journal_(journal), progress_(progress), page_(page) {}
+
+  std::optional<FinishedAnswer> known(const AnswerJob& job) override {
+    if (journal_ == nullptr) return std::nullopt;
+    const auto found = journal_->known().find(job);
+    if (found == journal_->known().end()) return std::nullopt;
+    progress_.skip();
+    page_.add(found->second);
+    return found->second;
+  }
+  Status on_finished(const FinishedAnswer& answer) override {
+    OUTRIDER_RETURN_IF_ERROR(progress_.on_finished(answer));
+    page_.add(answer);
+    return journal_ == nullptr ? Status() : journal_->add(answer);
+  }
+
+ private:
+  Journal* const journal_;  // null: none
+  RunProgress& progress_;
+  GrowingPage& page_;
+};
 
 Result<std::optional<Prices>> wanted_prices(const RunFlags& flags) {
   if (flags.price_file.empty()) return std::optional<Prices>();
@@ -292,22 +345,26 @@ Result<CheckOutcome> run_strategies(const RunOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<AnswerExecutor> executor,
                             make_executor(flags, plan));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Journal> journal, open_journal(flags, plan));
-  Json links = measure_links(flags, plan);
+  RunDescription description = describe_run(flags, experiment);
+  description.made_by = std::string("outrider-bench, commit ") + OUTRIDER_COMMIT;
+  description.command = options.command->config_to_str(true, false);
+  description.measured_links = measure_links(flags, plan);
   SystemClock clock;
   GridResult result;
   {
     RunProgress progress(plan, clock, isatty(STDERR_FILENO) != 0);
-    RunListener listener(journal.get(), progress);
+    GrowingPage page(flags, description, experiment, *executor, clock);
+    RunListener listener(journal.get(), progress, page);
+    progress.announce();
     OUTRIDER_ASSIGN_OR_RETURN(result, run_grid(plan, *executor, listener));
+    page.remove();
   }
   BestOfGroups best = keep_best(plan, std::move(result));
   experiment.plan = std::move(best.plan);
   result = std::move(best.result);
   CheckOutcome outcome;
   outcome.passed = true;
-  RunReport report = report_of(flags, experiment, result);
-  report.run.command = options.command->config_to_str(true, false);
-  report.run.measured_links = std::move(links);
+  RunReport report = report_of(flags, description, experiment, result);
   report.prices = prices;
   if (prices) price_cells(*prices, report.cells);
   outcome.figures = {{"clock", name_of(flags.clock)},

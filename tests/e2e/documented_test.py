@@ -24,18 +24,22 @@ from runner import run_tests
 
 PAGES = ('README.md', 'CONTRIBUTING.md', '*/README.md', 'docs/*.md')
 PROGRAM = re.compile(r'outrider-(?:edge|server|link|bench|train)$')
+SMOLLM2 = ROOT / 'models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf'
+FIGURES = re.compile(r'\d[\d.:]*')
 MISSED, INCONCLUSIVE = 1, 4  # answers this short do not decide bars
 
 
-def printed_commands(text):
-    """The commands of the page's code blocks, as lists of words: without comments, with continued lines joined."""
+def printed_lines(text):
+    """The commands of the page's code blocks, with continued lines joined."""
     for block in re.findall(r'^ *```\w*\n(.*?)^ *```', text, re.M | re.S):
         for line in block.replace('\\\n', ' ').splitlines():
-            if not PROGRAM.match(line.split(' ')[0]):
-                continue
-            words = shlex.split(line, comments=True)
-            if '..' not in words:  # more flags, which the reader has
-                yield words
+            if PROGRAM.match(line.split(' ')[0]) and '..' not in line.split():  # more flags, which the reader has
+                yield line
+
+
+def printed_commands(text):
+    """The same as lists of words, without comments."""
+    return (shlex.split(line, comments=True) for line in printed_lines(text))
 
 
 def run(words, **options):
@@ -71,15 +75,35 @@ def ports_are_free(*ports):
     return True
 
 
-class Readme(unittest.TestCase):
-    """Its commands, from first to last, as printed: `models` in a folder of their own, one server, the default ports."""
+class InAFolder(unittest.TestCase):
+    """Commands as printed, in a folder of their own that has what they name of the repository."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
         self.options = {'cwd': folder.name, 'text': True,
                         'env': {**CLEAN_ENVIRONMENT, 'PATH': f'{BIN}:{os.environ["PATH"]}', 'OUTRIDER_STATE_DIR': 'none'}}
-        (Path(folder.name) / 'models').symlink_to(ROOT / 'models')
+        for name in ('bench', 'deploy'):
+            (self.folder / name).symlink_to(ROOT / name)
+        (self.folder / 'models').mkdir()
+        for path in (ROOT / 'models').iterdir():
+            if path.name != 'smollm2':
+                (self.folder / 'models' / path.name).symlink_to(path)
+
+    def make_smollm2(self):
+        """Makes the folder as `./run model smollm2` does. False where its model was not fetched."""
+        if not SMOLLM2.exists() or not (BIN / 'outrider-train').exists():
+            return False
+        (self.folder / 'models/smollm2').mkdir()
+        (self.folder / 'models/smollm2' / SMOLLM2.name).symlink_to(SMOLLM2)
+        composed = self.run_printed(['outrider-train', 'compose', '--target', f'models/smollm2/{SMOLLM2.name}',
+                                     '--layers', 'models/smollm2-draft', '--out', 'models/smollm2/draft'])
+        self.assertEqual(composed.returncode, 0, composed.stderr)
+        return True
+
+    def run_printed(self, words, **more):
+        return subprocess.run(ending_with_us(*words), capture_output=True, check=False, **{'timeout': 120, **self.options, **more})
 
     def start(self, words):
         process = subprocess.Popen(ending_with_us(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **self.options)
@@ -98,12 +122,17 @@ class Readme(unittest.TestCase):
             self.assertLess(time.monotonic(), give_up, f'nobody listens on {port}')
             time.sleep(0.02)
 
+
+class Readme(InAFolder):
+    """Its commands, from first to last: one server, the default ports."""
+
     @unittest.skipUnless(ports_are_free(8001, 8080), 'port 8001 or 8080 is taken')
     def test_its_commands_run_as_printed(self):
         seen = []
         for words in printed_commands((ROOT / 'README.md').read_text(encoding='utf-8')):
             program, command = words[0], words[1]
             seen.append(command)
+            self.assertNotIn('...', words, 'it asks something that its models know')
             with self.subTest(' '.join(words)):
                 if program == 'outrider-server':
                     server = self.start(words)
@@ -112,13 +141,29 @@ class Readme(unittest.TestCase):
                     serving = self.start(words)
                     wait_until_served('http://127.0.0.1:8080')
                     self.stop(serving)
+                elif command == 'chat' and not self.make_smollm2():
+                    print('the chat is left out: models/smollm2 is not there. Remedy: ./run model smollm2')
                 else:
-                    lines = 'Find the cup.\n' if command == 'chat' else ''
-                    done = subprocess.run(ending_with_us(*words), input=lines, capture_output=True, timeout=120, check=False, **self.options)
+                    done = self.run_printed(words, input='What is a robot?\n' if command == 'chat' else '')
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertTrue(done.stdout.strip() or command == 'pack', done.stderr)
         self.assertEqual(set(seen), {'--model', 'run', 'chat', 'serve', 'doctor', 'pack'}, 'another kind of command needs its way here')
         self.stop(server)
+
+    def test_the_demo_prints_the_excerpt(self):
+        """Its figures apart."""
+        text = (ROOT / 'README.md').read_text(encoding='utf-8')
+        excerpt = re.search(r'The demo prints.*?```\n(.*?)```', text, re.S).group(1).splitlines()
+        done = subprocess.run(ending_with_us(ROOT / 'deploy/demo.sh', BIN), capture_output=True, text=True, check=False,
+                              timeout=120, env=CLEAN_ENVIRONMENT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shown = (done.stdout + done.stderr).splitlines()
+        logged = [FIGURES.sub('0', line) for line in shown]
+        for line in excerpt:
+            if line.startswith(' ') or ' info ' in line:
+                self.assertIn(FIGURES.sub('0', line), logged)
+            else:
+                self.assertIn(line, shown)
 
 
 class Documented(unittest.TestCase):
@@ -168,6 +213,28 @@ class Documented(unittest.TestCase):
                 figures = json.loads(done.stdout.splitlines()[-1])
                 self.assertGreater(figures['compared'], 0)
                 self.assertEqual((figures['mismatches'], figures['failed'], figures['not_written']), (0, 0, []))
+
+    def test_a_run_says_how_much_is_to_come_and_its_page_is_there_meanwhile(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / 'report.html'
+            command = [BIN / 'outrider-bench', 'run', '--network', 'lte', '--strategy', 'ar,sd', '--exit-cost', '1.1', '--num-prompts', '20',
+                       '--html', page]
+            with subprocess.Popen(ending_with_us(*command), cwd=ROOT, env=CLEAN_ENVIRONMENT, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True) as process:
+                said = next(line for line in process.stderr if 'to come' in line)
+                self.assertIn('40 answers of at most 200 tokens are to come: 20 prompts, 1 repetition(s), 2 strategies', said)
+                self.assertIn('of 40, ', process.stderr.readline())
+                while not page.exists():
+                    self.assertIsNone(process.poll())
+                    time.sleep(0.02)
+                process.kill()
+            self.assertRegex(page.read_text(encoding='utf-8'), r'it goes on, or was interrupted, and has 1 of 40 answers')
+
+    def test_reproduce_shows_how_far_it_is(self):
+        done = run(['outrider-bench', 'reproduce', 'fsd-table8'], cwd=ROOT, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('answers of at most', done.stderr)
+        self.assertRegex(done.stderr, r'\d+ of \d+')
 
     def test_elsewhere_the_default_prompts_are_missed_with_the_remedy(self):
         with tempfile.TemporaryDirectory() as folder:

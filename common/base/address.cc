@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <array>
@@ -37,11 +38,12 @@ bool is_host(std::string_view host) {
 }  // namespace
 
 std::string Address::to_string() const {
-  const bool is_v6 = host.find(':') != std::string::npos;
+  const bool is_v6 = host.find(':') != std::string::npos && !host.starts_with('[');
   return (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 Result<Address> parse_address(std::string_view text) {
+  OUTRIDER_RETURN_IF_ERROR(check_is_tcp(text));
   if (const std::size_t scheme = text.find("://"); scheme != std::string_view::npos) {
     return bad_address(text, "begins with '" + std::string(text.substr(0, scheme + 3)) +
                                  "', which does not belong to it");
@@ -49,8 +51,8 @@ Result<Address> parse_address(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return bad_address(text, "has no port");
   std::string_view host = text.substr(0, colon);
-  const bool in_brackets = host.size() >= 2 && host.front() == '[' && host.back() == ']';
-  if (in_brackets) host = host.substr(1, host.size() - 2);
+  const bool in_brackets = without_brackets(host) != host;
+  host = without_brackets(host);
   if (host.empty()) return bad_address(text, "has no host");
   if (!in_brackets && host.find(':') != std::string_view::npos) {
     return bad_address(text, "holds an IPv6 address without brackets");
@@ -60,10 +62,32 @@ Result<Address> parse_address(std::string_view text) {
   return Address{std::string(host), port};
 }
 
+std::string_view without_brackets(std::string_view host) {
+  const bool has_brackets = host.size() >= 2 && host.front() == '[' && host.back() == ']';
+  return has_brackets ? host.substr(1, host.size() - 2) : host;
+}
+
+Status check_is_tcp(std::string_view host) {
+  if (!host.starts_with("unix:") && !host.starts_with("unix-abstract:") && !host.starts_with('/')) {
+    return {};
+  }
+  return invalid_argument(
+      printable(host) +
+      " is a Unix socket, and Outrider speaks TCP only; use 127.0.0.1 and a port, "
+      "which other machines cannot reach either");
+}
+
 bool is_loopback(std::string_view host) {
-  if (host == "localhost" || host == "::1") return true;
+  if (host.ends_with('.')) host.remove_suffix(1);
+  const std::string bare(without_brackets(host));
+  if (strcasecmp(bare.c_str(), "localhost") == 0) return true;
+  in6_addr v6{};
   in_addr v4{};
-  return inet_pton(AF_INET, std::string(host).c_str(), &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
+  if (inet_pton(AF_INET6, bare.c_str(), &v6) == 1) {
+    if (IN6_IS_ADDR_LOOPBACK(&v6)) return true;
+    return IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127;
+  }
+  return inet_pton(AF_INET, bare.c_str(), &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
 }
 
 std::string network_of(const std::string& host) {

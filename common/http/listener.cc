@@ -21,12 +21,14 @@ struct FreeFound {
 using Found = std::unique_ptr<addrinfo, FreeFound>;
 
 Result<Found> resolve(const Address& address) {
+  OUTRIDER_RETURN_IF_ERROR(check_is_tcp(address.host));
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
+  const std::string host(without_brackets(address.host));
   const std::string port = std::to_string(address.port);
-  if (const int error = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found)) {
+  if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found)) {
     return cannot_listen(address, gai_strerror(error));
   }
   return Found(found);

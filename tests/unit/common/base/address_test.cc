@@ -12,6 +12,7 @@ TEST(Address, ReadsNamesAndLiterals) {
   EXPECT_EQ(parse_address("[::1]:0")->host, "::1");
   EXPECT_EQ(parse_address("[::1]:65535")->to_string(), "[::1]:65535");
   EXPECT_EQ(parse_address("10.0.0.7:1")->to_string(), "10.0.0.7:1");
+  EXPECT_EQ((Address{"[::1]", 1}.to_string()), "[::1]:1");
 }
 
 TEST(Address, RefusesWhatIsNotOne) {
@@ -38,11 +39,23 @@ TEST(Address, SaysWhatDoesNotBelongToOne) {
   EXPECT_EQ(parse_address("[fe80::1%eth0]:1")->host, "fe80::1%eth0");
 }
 
+TEST(Address, AUnixSocketIsRefusedByName) {
+  for (const char* text : {"unix:/run/outrider", "unix:///run/outrider", "unix-abstract:outrider",
+                           "/run/outrider:8001"}) {
+    const std::string message = parse_address(text).status().message();
+    EXPECT_NE(message.find("Unix socket, and Outrider speaks TCP only"), std::string::npos)
+        << message;
+  }
+}
+
 TEST(Address, OnlyLiteralLoopbackIsLoopback) {
-  for (const char* host : {"localhost", "127.0.0.1", "127.200.3.4", "::1"}) {
+  for (const char* host :
+       {"localhost", "LocalHost", "localhost.", "127.0.0.1", "127.200.3.4", "::1", "[::1]",
+        "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1", "[::ffff:127.0.0.1]"}) {
     EXPECT_TRUE(is_loopback(host)) << host;
   }
-  for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "localhost.example.com", "", "127.1"}) {
+  for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "localhost.example.com", "", "127.1",
+                           "::ffff:10.0.0.1", "[localhost", "localhost..", "."}) {
     EXPECT_FALSE(is_loopback(host)) << host;
   }
 }

@@ -5,6 +5,7 @@
 
 #include "common/cli/choice.h"
 #include "common/cli/quantities.h"
+#include "common/cli/web_flags.h"
 #include "common/model/devices/device_models.h"
 
 namespace outrider {
@@ -147,12 +148,7 @@ void add_page_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--served-model-name", flags.server.served_model_name,
                  "The model's name on OpenAI's routes [its directory's]")
       ->group(kPagesGroup);
-  app.add_option("--allowed-hosts", flags.server.allowed_hosts,
-                 "Names, beside localhost and addresses, by which browsers (and on this machine "
-                 "all programs) may reach its HTTP pages, as NAME,NAME; *: any")
-      ->delimiter(',')
-      ->default_str("")
-      ->group(kPagesGroup);
+  add_web_flags(app, flags.server.allowed_hosts, flags.server.allowed_origins, kPagesGroup);
   app.add_option("--price-file", flags.server.price_file,
                  "TOML of what things cost, for the ledger: date, [api] input, cached-input, "
                  "output; [gpu] dollars-per-hour; [link] dollars-per-mb")

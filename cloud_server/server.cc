@@ -149,9 +149,8 @@ Status Server::listen() {
                                                  .levels = target_.levels.get()});
   }
   if (options_.http) {
-    OUTRIDER_ASSIGN_OR_RETURN(http_, HttpServer::start({.listen = *options_.http,
-                                                        .allowed_hosts = options_.allowed_hosts},
-                                                       http_routes()));
+    OUTRIDER_ASSIGN_OR_RETURN(http_,
+                              HttpServer::start(http_options(*options_.http), http_routes()));
   }
   if (options_.metrics) {
     const auto page = [this](const HttpRequest&) {
@@ -161,12 +160,18 @@ Status Server::listen() {
     if (options_.metrics_need_key) {
       check = [this](HttpRequest& request) { return check_metrics_key(request); };
     }
-    OUTRIDER_ASSIGN_OR_RETURN(
-        metrics_http_,
-        HttpServer::start({.listen = *options_.metrics, .allowed_hosts = options_.allowed_hosts},
-                          {page_route("GET", "/metrics", page, check)}));
+    OUTRIDER_ASSIGN_OR_RETURN(metrics_http_,
+                              HttpServer::start(http_options(*options_.metrics),
+                                                {page_route("GET", "/metrics", page, check)}));
   }
   return {};
+}
+
+HttpServerOptions Server::http_options(const Address& listen) const {
+  HttpServerOptions http{.listen = listen};
+  http.allowed_hosts = options_.allowed_hosts;
+  http.allowed_origins = options_.allowed_origins;
+  return http;
 }
 
 std::vector<HttpRoute> Server::http_routes() {

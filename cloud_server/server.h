@@ -54,13 +54,14 @@ struct ServerOptions {
   std::optional<Address> http = {};             // nothing: there are no such pages
   std::optional<Address> metrics = {};          // nothing: nor /metrics
   std::vector<std::string> allowed_hosts = {};  // as HttpServerOptions says
-  std::string served_model_name = {};           // on OpenAI's routes; empty: the model's
-  bool completions = false;                     // OpenAI's routes, if the target has a tokenizer
-  std::string token_file = {};                  // empty: nobody is asked for a key
-  bool throttle_wrong_keys = true;              // as Authenticator says
-  bool metrics_need_key = false;                // one that may read them
-  std::string price_file = {};                  // empty: nothing has a price
-  bool measure_energy = false;                  // of this machine's processors
+  std::vector<std::string> allowed_origins = {};
+  std::string served_model_name = {};   // on OpenAI's routes; empty: the model's
+  bool completions = false;             // OpenAI's routes, if the target has a tokenizer
+  std::string token_file = {};          // empty: nobody is asked for a key
+  bool throttle_wrong_keys = true;      // as Authenticator says
+  bool metrics_need_key = false;        // one that may read them
+  std::string price_file = {};          // empty: nothing has a price
+  bool measure_energy = false;          // of this machine's processors
   Duration shutdown_timeout = std::chrono::seconds(45);
 };
 
@@ -96,6 +97,8 @@ class Server final {
   void fill_scheduler_options();
   Status listen();
   std::vector<HttpRoute> http_routes();
+  // On an address, with the rules for hosts and origins.
+  HttpServerOptions http_options(const Address& listen) const;
   void reload_keys();
   // A tenant that can never open a session would learn it from refusals only.
   Status check_shares() const;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/http/exchange.h"
 
-#include <microhttpd.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <utility>
 
-#include "common/base/request_headers.h"
+#include "common/http/error_response.h"
 
 namespace outrider {
 namespace {
@@ -17,95 +15,121 @@ constexpr std::size_t kMaxUnsent = std::size_t{4} << 20;
 
 }  // namespace
 
-const std::string& HttpRequest::header(const std::string& name) const {
-  static const std::string none;
-  for (const auto& [key, value] : headers) {
-    if (key == name) return value;
-  }
-  return none;
+void HttpExchange::set_whole(HttpResponse response) {
+  state_ = State::kWhole;
+  head_ = std::move(response);
+  stop(Outgoing::Then::kEnd);
 }
-
-std::string_view HttpRequest::bearer_key() const {
-  return bearer_key_in(header("authorization"));
-}
-
-HttpExchange::HttpExchange(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-HttpExchange::~HttpExchange() = default;
 
 void HttpExchange::respond(HttpResponse response) {
-  const MutexLock lock(parts_->mu);
-  if (parts_->state != Parts::State::kWaiting) return;
-  parts_->state = Parts::State::kWhole;
-  parts_->response = std::move(response);
-  parts_->resume();
+  const MutexLock lock(mu_);
+  if (state_ == State::kWaiting) set_whole(std::move(response));
 }
 
-void HttpExchange::begin(HttpResponse head, std::string filler) {
-  const MutexLock lock(parts_->mu);
-  if (parts_->state != Parts::State::kWaiting) return;
-  parts_->state = Parts::State::kStream;
-  parts_->unsent = std::exchange(head.body, {});
-  parts_->filler = std::move(filler);
-  parts_->response = std::move(head);
-  parts_->resume();
+void HttpExchange::begin(HttpResponse head, StreamWords words) {
+  const MutexLock lock(mu_);
+  if (state_ != State::kWaiting) return;
+  state_ = State::kStream;
+  unsent_ = std::exchange(head.body, {});
+  words_ = std::move(words);
+  head_ = std::move(head);
+  wake();
 }
 
 bool HttpExchange::write(const std::string& bytes) {
-  const MutexLock lock(parts_->mu);
-  if (parts_->connection == nullptr || parts_->ended) return false;
-  parts_->unsent += bytes;
-  if (parts_->unsent.size() > kMaxUnsent) {
-    parts_->ended = true;
-    parts_->unsent.clear();
+  const MutexLock lock(mu_);
+  if (reader_.fd < 0 || then_ != Outgoing::Then::kMore) return false;
+  if (unsent_.size() + being_sent_ + bytes.size() > kMaxUnsent) {
+    stop(Outgoing::Then::kAbort);
+    return false;
   }
-  parts_->resume();
-  return !parts_->ended;
+  unsent_ += bytes;
+  wake();
+  return true;
 }
 
 void HttpExchange::end() {
-  const MutexLock lock(parts_->mu);
-  parts_->ended = true;
-  parts_->resume();
+  const MutexLock lock(mu_);
+  stop(state_ == State::kWaiting ? Outgoing::Then::kAbort : Outgoing::Then::kEnd);
 }
 
-// The library does not watch a suspended connection, so the socket is polled.
+void HttpExchange::cut() {
+  const MutexLock lock(mu_);
+  stop(state_ == State::kWaiting ? Outgoing::Then::kAbort : Outgoing::Then::kCut);
+}
+
+void HttpExchange::abort() {
+  const MutexLock lock(mu_);
+  stop(Outgoing::Then::kAbort);
+}
+
+void HttpExchange::cut_by_server() {
+  const MutexLock lock(mu_);
+  if (then_ != Outgoing::Then::kMore) return;
+  if (state_ == State::kWaiting) {
+    set_whole(error_response(unavailable("this server is shutting down; repeat the request")));
+  } else {
+    unsent_ += words_.cut;
+    stop(Outgoing::Then::kCut);
+  }
+}
+
+void HttpExchange::stop(Outgoing::Then how) {
+  if (then_ != Outgoing::Then::kMore) return;
+  then_ = how;
+  if (how == Outgoing::Then::kAbort) unsent_ = {};
+  wake();
+}
+
+void HttpExchange::wake() {
+  if (reader_.fd < 0 || woken_) return;
+  woken_ = true;
+  reader_.wake();
+}
+
+// Nothing is read from a client that waits for its answer, so the socket is polled.
 bool HttpExchange::client_is_gone() {
-  const MutexLock lock(parts_->mu);
-  if (parts_->connection == nullptr) return true;
-  const MHD_ConnectionInfo* info =
-      MHD_get_connection_info(parts_->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-  if (info == nullptr) return false;
-  pollfd socket{.fd = info->connect_fd, .events = POLLRDHUP, .revents = 0};
+  const MutexLock lock(mu_);
+  if (reader_.fd < 0) return true;
+  pollfd socket{.fd = reader_.fd, .events = POLLRDHUP, .revents = 0};
   if (poll(&socket, 1, 0) <= 0) return false;
   if ((socket.revents & (POLLHUP | POLLERR)) != 0) return true;
-  if ((socket.revents & POLLRDHUP) != 0) parts_->probe(info->connect_fd);
+  if ((socket.revents & POLLRDHUP) != 0) probe();
   return false;
 }
 
-void HttpExchange::Parts::resume() {
-  if (!suspended) return;
-  suspended = false;
-  MHD_resume_connection(connection);
-}
-
-void HttpExchange::Parts::suspend() {
-  suspended = true;
-  MHD_suspend_connection(connection);
-}
-
 // A peer that has closed both sides answers with a reset, which the next call sees.
-void HttpExchange::Parts::probe(int fd) {
-  constexpr std::string_view kInterim = "HTTP/1.1 100 Continue\r\n\r\n";
-  if (probed || ended) return;
-  if (state == State::kStream && !filler.empty()) {
-    unsent += filler;
-    resume();
-    probed = true;
-  } else if (state == State::kWaiting && suspended && reads_interim) {
-    // The library sends nothing while suspended. If the socket's buffer is full, nothing is sent
-    // and nothing is lost.
-    probed = send(fd, kInterim.data(), kInterim.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+void HttpExchange::probe() {
+  if (probed_ || then_ != Outgoing::Then::kMore) return;
+  if (state_ == State::kStream) {
+    if (words_.filler.empty()) return;
+    unsent_ += words_.filler;
+  } else {
+    if (!reader_.reads_interim) return;
+    interim_ = true;
   }
+  probed_ = true;
+  wake();
+}
+
+HttpExchange::Outgoing HttpExchange::take() {
+  const MutexLock lock(mu_);
+  woken_ = false;
+  Outgoing out;
+  out.then = then_;
+  out.is_stream = state_ == State::kStream;
+  out.interim = std::exchange(interim_, false) && state_ == State::kWaiting;
+  if (then_ == Outgoing::Then::kAbort || state_ == State::kWaiting) return out;
+  out.head = std::exchange(head_, std::nullopt);
+  out.piece = std::exchange(unsent_, {});
+  being_sent_ = out.piece.size();
+  return out;
+}
+
+void HttpExchange::forget_reader() {
+  const MutexLock lock(mu_);
+  reader_ = {};
+  stop(Outgoing::Then::kAbort);
 }
 
 }  // namespace outrider

@@ -9,6 +9,9 @@
 
 namespace outrider {
 
+// Of names that are the same in any case (ASCII).
+std::string lower_case(std::string_view text);
+
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {

@@ -31,8 +31,8 @@ struct HttpRoute {
   bool is_slow = false;    // the handler takes long: it is called on the server's second thread
 };
 
-// The route of a request, or its refusal: 404 for an unknown path, 405 for a method that the path
-// does not have.
+// The route of a request, or the answer to one that has none: 404 for an unknown path, 405 for a
+// method that the path does not have, 204 for OPTIONS, which asks for the methods.
 struct FoundRoute {
   const HttpRoute* route = nullptr;
   HttpResponse refusal = {};  // set if there is no route

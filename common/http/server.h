@@ -11,9 +11,11 @@
 //
 // Bounds: connections.h, for connections and unfinished bodies; work_queue.h, for requests that
 // wait for the second thread; the size of heads and bodies; the time of an idle connection. Errors:
-// UNAVAILABLE if the address cannot be listened on, with the system's reason. A client's mistake is
+// UNAVAILABLE if the address cannot be listened on, with the system's reason; INVALID_ARGUMENT for
+// an allowed origin that is none. A client's mistake is
 // answered with a 4xx status. Thread rule: start() and the destructor from one thread. The
-// destructor ends open requests. SPDX-License-Identifier: Apache-2.0
+// destructor ends open requests, with UNAVAILABLE where nothing was sent yet.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -35,6 +37,7 @@ struct HttpServerOptions {
   // As HostRules::allowed; on other addresses than loopback, requests without Origin may use any
   // name.
   std::vector<std::string> allowed_hosts = {};
+  std::vector<std::string> allowed_origins = {};  // as HostRules::allowed_origins
   ConnectionBounds bounds = {};
   WorkQueue::Bounds work = {};
   unsigned idle_seconds = 30;

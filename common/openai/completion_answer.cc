@@ -118,7 +118,7 @@ std::string last_events(const AnswerName& name, const AnswerExtras& extras, cons
 }
 
 std::string error_event(const Status& status) {
-  return "data: " + error_response(status).body + "\n\ndata: [DONE]\n\n";
+  return "data: " + error_response(status).body + "\n\n";
 }
 
 std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,

@@ -64,7 +64,7 @@ std::string unverified_event(const AnswerName& name, const AnswerExtras& extras,
                              const std::string& continuation, bool whole);
 // The finish reason, usage if requested, and the end of the stream.
 std::string last_events(const AnswerName& name, const AnswerExtras& extras, const AnswerEnd& end);
-// An error after the stream has begun.
+// An error after the stream has begun. No [DONE] follows: the answer is not complete.
 std::string error_event(const Status& status);
 
 std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,

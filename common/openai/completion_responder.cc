@@ -10,6 +10,7 @@ namespace {
 
 // Clients skip lines of server-sent events that begin with a colon.
 constexpr char kComment[] = ": still here\n\n";
+constexpr char kCut[] = "this server is shutting down; repeat the request";
 
 }  // namespace
 
@@ -26,7 +27,7 @@ void CompletionResponder::begin() {
                     .body = first_event(name_, form_.extras),
                     .content_type = "text/event-stream",
                     .headers = {{"Cache-Control", "no-cache"}}},
-                   kComment);
+                   {.filler = kComment, .cut = error_event(unavailable(kCut))});
 }
 
 void CompletionResponder::comment(std::string text) {
@@ -77,7 +78,7 @@ void CompletionResponder::end(const AnswerEnd& end) {
 void CompletionResponder::fail(const Status& status, std::optional<Duration> retry_after) {
   if (!begun_) return exchange_->respond(error_response(status, retry_after));
   exchange_->write(error_event(status));
-  exchange_->end();
+  exchange_->cut();
 }
 
 }  // namespace outrider

@@ -1,7 +1,8 @@
 // Sends one answer to the client that requested it: whole, or as server-sent events.
 //
 //   begin? show* end         show_unverified() at most once, of a stream, before the end
-//   begin? show* fail        an error response if nothing was sent yet, else an event
+//   begin? show* fail        an error response if nothing was sent yet, else an event, and the
+//                            body has no last chunk: it does not look complete
 //
 // Thread rule: one thread at a time; comment(), keep_alive() and client_is_gone() from any once it
 // has begun. Ownership: shares the exchange. SPDX-License-Identifier: Apache-2.0
@@ -49,7 +50,7 @@ class CompletionResponder final {
   // Sends such a comment if nothing was sent for this long.
   void keep_alive(Duration silence);
   // Closes the connection without an event.
-  void abandon() { exchange_->end(); }
+  void abandon() { exchange_->abort(); }
 
   bool client_is_gone() { return exchange_->client_is_gone(); }
   const AnswerName& name() const { return name_; }

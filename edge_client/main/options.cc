@@ -7,6 +7,7 @@
 #include "common/base/address.h"
 #include "common/cli/choice.h"
 #include "common/cli/quantities.h"
+#include "common/cli/web_flags.h"
 #include "common/model/devices/device_models.h"
 
 namespace outrider {
@@ -428,13 +429,7 @@ void add_serve_flags(CLI::App& command, ServingOptions& options) {
       ->group(kServeGroup);
   add_port(command, "--port", server.http.listen.port, "Port to listen on; 0 takes a free one")
       ->group(kServeGroup);
-  command
-      .add_option("--allowed-hosts", server.http.allowed_hosts,
-                  "Names, beside localhost and addresses, by which browsers (and on this machine "
-                  "all programs) may reach it, as NAME,NAME; *: any")
-      ->delimiter(',')
-      ->default_str("")
-      ->group(kServeGroup);
+  add_web_flags(command, server.http.allowed_hosts, server.http.allowed_origins, kServeGroup);
   command
       .add_option("--max-queued-requests", server.queue.max_waiting,
                   "Requests that may wait while one is answered; the next gets 429")

@@ -1,5 +1,6 @@
 // The start of outrider-server, what it refuses, and its end, with a model that does no work.
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <fstream>
 #include <thread>
 
@@ -191,8 +192,12 @@ TEST(ServerProgram, TheShutdownTimeoutCutsWhatIsLeft) {
   TestEdge edge(program.address());
   edge.open(null_open());
   edge.await<Verdict>();
+  const auto begin = std::chrono::steady_clock::now();
   program.signal(SIGTERM);
+  edge.await<Notice>();
+  EXPECT_EQ(edge.finish().code(), StatusCode::kUnavailable) << "its answer was not complete";
   EXPECT_EQ(program.wait(), 0);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, from_ms(100));
 }
 
 // A test that starts the server, tells its process id and is killed: whether the server ends too.

@@ -21,8 +21,9 @@ const HostRules kNamed{.allowed = {"robot.example"}};
 const HostRules kNetwork{.any_name_without_origin = true};
 
 TEST(HostRules, AddressesAndNamesOfTheLoopbackLeadHere) {
-  for (const char* host : {"localhost", "LocalHost:8080", "localhost.", "127.0.0.1:8080",
-                           "[::1]:80", "192.0.2.7:8000", "app.localhost", ""}) {
+  for (const char* host :
+       {"localhost", "LocalHost:8080", "localhost.", "127.0.0.1:8080", "[::1]:80", "LOCALHOST.:80",
+        "[::ffff:127.0.0.1]:8080", "192.0.2.7:8000", "app.localhost", ""}) {
     EXPECT_EQ(check_host(request(host), kLoopback), Status()) << host;
   }
 }
@@ -50,6 +51,34 @@ TEST(HostRules, InANetworkOnlyPagesMustUseNamesThatAreAllowed) {
       check_host(request("server.default.svc:8000", {{"origin", "http://server.default.svc:8000"}}),
                  kNetwork)
           .ok());
+}
+
+TEST(HostRules, AllowedHostsAreNamesInAnyForm) {
+  const HostRules rules{.allowed = {"Robot.Example.", "[2001:db8::1]"}};
+  for (const char* host :
+       {"robot.example", "ROBOT.example:80", "robot.example.", "[2001:DB8::1]"}) {
+    EXPECT_EQ(check_host(request(host), rules), Status()) << host;
+  }
+}
+
+TEST(HostRules, PagesOfAllowedOriginsMayUseTheServerByItsNames) {
+  const HostRules rules{.allowed = {"robot.example"},
+                        .any_name_without_origin = false,
+                        .allowed_origins = {"https://App.example/", "null"}};
+  const auto from = [&](const std::string& origin, const std::string& host) {
+    return check_host(request(host, {{"origin", origin}}), rules).ok();
+  };
+  EXPECT_TRUE(from("https://app.example", "robot.example"));
+  EXPECT_TRUE(from("https://APP.example", "localhost:8080"));
+  EXPECT_TRUE(from("null", "localhost:8080"));
+  EXPECT_FALSE(from("https://app.example:8443", "localhost:8080"));
+  EXPECT_FALSE(from("https://app.example", "evil.example")) << "a name that may lead anywhere";
+  EXPECT_THAT(
+      check_host(request("localhost", {{"origin", "https://evil.example"}}), rules).message(),
+      HasSubstr("--allowed-origins"));
+  EXPECT_TRUE(
+      origin_headers(request("localhost", {{"origin", "https://app.example"}}), {}, "").empty())
+      << "none by default";
 }
 
 TEST(HostRules, APageMustBeThisServersOwn) {

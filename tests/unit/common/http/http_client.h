@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <string>
 
 #include "common/base/address.h"
@@ -54,16 +55,22 @@ class HttpClient final {
     std::array<char, 4096> some;
     while (wanted.empty() || heard_.find(wanted) == std::string::npos) {
       const ssize_t got = recv(fd_, some.data(), some.size(), 0);
-      if (got <= 0) break;
+      if (got <= 0) {
+        was_reset_ = got < 0 && errno == ECONNRESET;
+        break;
+      }
       heard_.append(some.data(), static_cast<std::size_t>(got));
     }
     return heard_;
   }
   const std::string& read_all() { return read_until(""); }
+  // Whether the last read ended with an error instead of an end.
+  bool was_reset() const { return was_reset_; }
 
  private:
   int fd_;
   bool connected_ = false;
+  bool was_reset_ = false;
   std::string heard_;
 };
 

@@ -21,6 +21,10 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
+
+// What follows the last byte of a chunked body that is complete.
+constexpr char kLastChunk[] = "\r\n0\r\n\r\n";
 
 class HttpServerTest : public testing::Test {
  protected:
@@ -164,7 +168,7 @@ TEST_F(HttpServerTest, ItIsKnownWhenEveryByteOfAnAnswerIsOnItsWay) {
   exchange->end();
   EXPECT_TRUE(server_->wait_until_answered(std::chrono::seconds(30)));
   server_.reset();
-  EXPECT_THAT(client.read_all(), AllOf(HasSubstr("first"), HasSubstr("\r\n0\r\n\r\n")));
+  EXPECT_THAT(client.read_all(), AllOf(HasSubstr("first"), HasSubstr(kLastChunk)));
 }
 
 TEST_F(HttpServerTest, SeesThatAClientHasGoneThoughNothingIsWritten) {
@@ -185,7 +189,7 @@ TEST_F(HttpServerTest, AClientThatHasSaidAllItWillIsAnswered) {
     client.end_sending();
     const std::shared_ptr<HttpExchange> exchange = next_waiting();
     ASSERT_NE(exchange, nullptr);
-    if (streams) exchange->begin({.body = "first "}, ": filler ");
+    if (streams) exchange->begin({.body = "first "}, {": filler ", {}});
     for (int i = 0; i < 20; ++i) {
       EXPECT_FALSE(exchange->client_is_gone());
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -207,7 +211,7 @@ TEST_F(HttpServerTest, SeesThatAStreamsReaderHasGone) {
   client.get("/later");
   const std::shared_ptr<HttpExchange> exchange = next_waiting();
   ASSERT_NE(exchange, nullptr);
-  exchange->begin({.body = "first"}, ": filler ");
+  exchange->begin({.body = "first"}, {": filler ", {}});
   client.read_until("first");
   client.close();
   EXPECT_TRUE(eventually([&] { return exchange->client_is_gone(); }));
@@ -239,6 +243,32 @@ TEST_F(HttpServerTest, AReaderThatDoesNotReadLosesItsStream) {
   int written = 0;
   while (written < 100 && exchange->write(block)) ++written;
   EXPECT_LT(written, 100) << "what it is owed is bounded";
+  EXPECT_FALSE(exchange->write("late"));
+  exchange->end();
+  EXPECT_THAT(client.read_all(), Not(HasSubstr(kLastChunk))) << "it does not look complete";
+}
+
+TEST_F(HttpServerTest, AnAnswerThatIsCutDoesNotLookComplete) {
+  start();
+  for (const char* version : {"1.1", "1.0"}) {
+    for (const bool aborts : {false, true}) {
+      HttpClient client(address());
+      client.send("GET /later HTTP/" + std::string(version) + "\r\nHost: localhost\r\n\r\n");
+      const std::shared_ptr<HttpExchange> exchange = next_waiting();
+      ASSERT_NE(exchange, nullptr);
+      exchange->begin({.body = "begun"});
+      client.read_until("begun");
+      exchange->write("last words");
+      aborts ? exchange->abort() : exchange->cut();
+      EXPECT_THAT(client.read_all(), Not(HasSubstr(kLastChunk)));
+      const bool has_chunks = version == std::string("1.1");
+      if (has_chunks && !aborts) {
+        EXPECT_THAT(client.read_all(), HasSubstr("last words"));
+      } else {
+        EXPECT_TRUE(client.was_reset()) << version << ", whose body ends with the connection";
+      }
+    }
+  }
 }
 
 TEST_F(HttpServerTest, RefusesBodiesThatAreTooLargeAndSurvivesGarbage) {
@@ -248,12 +278,19 @@ TEST_F(HttpServerTest, RefusesBodiesThatAreTooLargeAndSurvivesGarbage) {
   HttpClient client(address());
   client.post("/b", std::string(101, 'x'));
   EXPECT_THAT(client.read_all(), HasSubstr("HTTP/1.1 413"));
+  EXPECT_THAT(client.read_all(), HasSubstr("the body exceeds 100 bytes"));
+  HttpClient piecewise(address());
+  piecewise.send(
+      "POST /b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n65\r\n" +
+      std::string(101, 'x') + "\r\n0\r\n\r\n");
+  EXPECT_THAT(piecewise.read_all(), HasSubstr("HTTP/1.1 413"));
   HttpClient strange(address());
   strange.send("\x16\x03\x01 no HTTP \xff\r\n\r\n");
-  strange.read_all();
+  EXPECT_THAT(strange.read_all(), AllOf(HasSubstr("HTTP/1.1 400"), HasSubstr("\"error\"")));
   HttpClient wide(address());
   wide.get("/" + std::string(100'000, 'a'));
-  wide.read_all();
+  EXPECT_THAT(wide.read_all(), AllOf(HasSubstr("HTTP/1.1 414"), HasSubstr("\"error\"")));
   EXPECT_THAT(http_get(address(), "/a"), HasSubstr("200 OK"));
 }
 
@@ -367,6 +404,16 @@ TEST_F(HttpServerTest, ASlowHandlerKeepsNobodyWaiting) {
   slow.post("/slow", "body");
   for (int i = 0; i < 10; ++i) EXPECT_LT(time_to_answer(address()), std::chrono::seconds(1));
   EXPECT_THAT(http_get(address(), "/a"), HasSubstr("200 OK"));
+  HttpClient other(address());
+  other.post("/locked", "body", "Authorization: Bearer key\r\n");
+  EXPECT_THAT(other.read_all(), HasSubstr("POST /locked body"));
+  HttpClient streamed(address());
+  streamed.get("/later");
+  const std::shared_ptr<HttpExchange> exchange = next_waiting();
+  ASSERT_NE(exchange, nullptr);
+  exchange->begin({.body = "streamed"});
+  exchange->end();
+  EXPECT_THAT(streamed.read_all(), HasSubstr("streamed"));
   let_slow_ones_go_on();
   EXPECT_THAT(slow.read_all(), HasSubstr("slowly body"));
 }
@@ -384,7 +431,7 @@ TEST_F(HttpServerTest, WhatWaitsToBeReadIsBounded) {
   }
 }
 
-TEST_F(HttpServerTest, EndsWhatWaitsWhenItEnds) {
+TEST_F(HttpServerTest, WhatIsNotAnsweredWhenItEndsIsToldSo) {
   start();
   HttpClient client(address());
   client.get("/later");
@@ -394,14 +441,63 @@ TEST_F(HttpServerTest, EndsWhatWaitsWhenItEnds) {
   stream.get("/later");
   const std::shared_ptr<HttpExchange> streamed = next_waiting();
   ASSERT_NE(streamed, nullptr);
-  streamed->begin({.body = "begun"});
+  streamed->begin({.body = "begun"}, {.filler = {}, .cut = "the server ends"});
   stream.read_until("begun");
   server_.reset();
-  EXPECT_EQ(client.read_all(), "");
-  stream.read_all();
+  EXPECT_THAT(client.read_all(), AllOf(HasSubstr("HTTP/1.1 503"), HasSubstr("Retry-After: "),
+                                       HasSubstr("shutting down")));
+  EXPECT_THAT(stream.read_all(), AllOf(HasSubstr("the server ends"), Not(HasSubstr(kLastChunk))));
   EXPECT_FALSE(streamed->write("late"));
   exchange->respond({.body = "late"});
   EXPECT_TRUE(exchange->client_is_gone());
+}
+
+TEST_F(HttpServerTest, PagesOfOtherOriginsAreAdmittedByName) {
+  HttpServerOptions options;
+  options.allowed_origins = {"https://App.example", "http://localhost:3000"};
+  start(options);
+  const auto from = [&](const std::string& origin) {
+    return http_get(address(), "/a", "Origin: " + origin + "\r\n");
+  };
+  EXPECT_THAT(from("https://app.example"),
+              AllOf(HasSubstr("200 OK"), HasSubstr("Vary: Origin\r\n"),
+                    HasSubstr("Access-Control-Allow-Origin: https://app.example\r\n")));
+  EXPECT_THAT(from("http://app.example"),
+              AllOf(HasSubstr("HTTP/1.1 403"), HasSubstr("--allowed-origins"),
+                    Not(HasSubstr("Access-Control-Allow-Origin"))));
+  // The browser asks first, without a key; an error can be read too.
+  HttpClient preflight(address());
+  preflight.send(
+      "OPTIONS /locked HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+      "Origin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n"
+      "Access-Control-Request-Headers: authorization,content-type\r\n\r\n");
+  EXPECT_THAT(preflight.read_all(),
+              AllOf(HasSubstr("HTTP/1.1 204"), HasSubstr("Allow-Methods: POST, OPTIONS"),
+                    HasSubstr("Access-Control-Allow-Headers: authorization,content-type"),
+                    Not(HasSubstr("Content-Length"))));
+  HttpClient refused(address());
+  refused.post("/locked", "body", "Origin: http://localhost:3000\r\n");
+  EXPECT_THAT(refused.read_all(),
+              AllOf(HasSubstr("HTTP/1.1 401"),
+                    HasSubstr("Access-Control-Allow-Origin: http://localhost:3000")));
+}
+
+TEST_F(HttpServerTest, WithoutAllowedOriginsNoBrowserIsToldThatItMayReadAnswers) {
+  HttpServerOptions options;
+  options.allowed_hosts = {"*"};
+  start(options);
+  EXPECT_THAT(http_get(address(), "/a", "Origin: https://app.example\r\n"),
+              AllOf(HasSubstr("HTTP/1.1 403"), Not(HasSubstr("Access-Control"))));
+  EXPECT_THAT(http_get(address(), "/a"), Not(HasSubstr("Access-Control")));
+}
+
+TEST_F(HttpServerTest, WhatIsNoOriginIsRefusedWithTheRemedy) {
+  for (const char* origin : {"app.example", "https://", "https://app.example/page", ""}) {
+    const auto server =
+        HttpServer::start({.listen = {"127.0.0.1", 0}, .allowed_origins = {origin}}, {});
+    ASSERT_FALSE(server.ok()) << origin;
+    EXPECT_THAT(server.status().message(), HasSubstr("SCHEME://HOST"));
+  }
 }
 
 TEST_F(HttpServerTest, ATakenPortIsNamedWithItsRemedy) {

@@ -391,7 +391,9 @@ TEST_F(EdgeServerTest, WhatIsCutEndsWithAnError) {
   for (HttpClient* stream : {&running, &queued}) {
     EXPECT_THAT(stream->read_all(),
                 AllOf(HasSubstr("200 OK"), HasSubstr("data: {\"error\""),
-                      HasSubstr("shutting down"), Not(HasSubstr("\"finish_reason\":\"stop\""))));
+                      HasSubstr("shutting down"), Not(HasSubstr("\"finish_reason\":\"stop\"")),
+                      Not(HasSubstr("\r\n0\r\n\r\n")), Not(HasSubstr("[DONE]"))))
+        << "it does not look complete";
   }
   EXPECT_THAT(whole.read_all(), HasSubstr("HTTP/1.1 503"));
 }

@@ -11,6 +11,7 @@
 #include "common/cli/notify.h"
 #include "common/cli/program.h"
 #include "common/http/health_routes.h"
+#include "common/openai/routes.h"
 #include "common/telemetry/log.h"
 #include "proto/grpc_log.h"
 
@@ -178,8 +179,9 @@ std::vector<HttpRoute> Server::http_routes() {
   std::vector<HttpRoute> routes = health_routes([this] { return health(); });
   routes.push_back(
       page_route("GET", "/health", [this](const HttpRequest&) { return ready_page(health()); }));
-  if (!completions_) return routes;
-  for (HttpRoute& route : completions_->routes()) routes.push_back(std::move(route));
+  std::vector<HttpRoute> more =
+      completions_ ? completions_->routes() : closed_openai_routes(options_.why_no_completions);
+  for (HttpRoute& route : more) routes.push_back(std::move(route));
   return routes;
 }
 

@@ -57,6 +57,7 @@ struct ServerOptions {
   std::vector<std::string> allowed_origins = {};
   std::string served_model_name = {};   // on OpenAI's routes; empty: the model's
   bool completions = false;             // OpenAI's routes, if the target has a tokenizer
+  std::string why_no_completions = {};  // with the remedy; told to those that ask for them
   std::string token_file = {};          // empty: nobody is asked for a key
   bool throttle_wrong_keys = true;      // as Authenticator says
   bool metrics_need_key = false;        // one that may read them

@@ -218,6 +218,14 @@ Result<ServerOptions> server_options(const ServerFlags& flags, const LoadedTarge
   options.http = page(host, flags.http_port);
   options.metrics = page(metrics_host, flags.metrics_port);
   options.completions = may_offer_completions(flags);
+  options.why_no_completions =
+      target.tokenizer
+          ? "OpenAI's routes are off beyond this machine, because HTTP has no TLS here: prompts "
+            "and "
+            "keys would cross the network as they are. Remedy: listen on 127.0.0.1 and let a proxy "
+            "on this machine add TLS, or start the server with --insecure if the network is trusted"
+          : "OpenAI's routes are off, because this target has no tokenizer. Remedy: add "
+            "tokenizer.json to the model's directory, and start the server anew";
   options.throttle_wrong_keys = options.rpc.max_calls_per_peer > 0;  // behind a proxy all have one
   options.metrics_need_key = !is_loopback(metrics_host) && !flags.insecure;
   options.measure_energy = flags.target.loading.device == "cpu";

@@ -203,4 +203,15 @@ std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
   return routes;
 }
 
+std::vector<HttpRoute> closed_openai_routes(const std::string& why) {
+  std::vector<HttpRoute> routes;
+  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize",
+                           "/v1/models", "/v1/models/*"}) {
+    const bool is_model = std::string_view(path).starts_with(kModels);
+    routes.push_back(page_route(is_model ? "GET" : "POST", path, nullptr,
+                                [why](HttpRequest&) { return not_found(why); }));
+  }
+  return routes;
+}
+
 }  // namespace outrider

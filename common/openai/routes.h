@@ -55,6 +55,8 @@ struct OpenaiService {
   std::function<void(const HttpRequest&, const Status&)> on_refused = {};
 };
 std::vector<HttpRoute> openai_routes(const OpenaiService& service);
+// The same paths where they are not offered: each request gets 404 with the reason and the remedy.
+std::vector<HttpRoute> closed_openai_routes(const std::string& why);
 
 HttpResponse json_response(const Json& json);
 

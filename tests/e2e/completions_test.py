@@ -290,8 +290,13 @@ class Ends(unittest.TestCase):
                 self.assertIn('openai       OFF beyond this machine', log)
                 health = log.split('health       http://')[1].split()[0].replace('0.0.0.0', '127.0.0.1')
                 connection = http.client.HTTPConnection(health, timeout=10)
-                connection.request('GET', '/v1/models')
-                self.assertEqual(connection.getresponse().status, 404)
+                for method, path in (('GET', '/v1/models'), ('POST', '/v1/chat/completions'), ('POST', '/tokenize')):
+                    connection.request(method, path)
+                    answer = connection.getresponse()
+                    told = json.loads(answer.read())['error']['message']
+                    self.assertEqual(answer.status, 404)
+                    self.assertIn('off beyond this machine, because HTTP has no TLS here', told)
+                    self.assertIn('--insecure', told)
                 connection.close()
 
 

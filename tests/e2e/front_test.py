@@ -21,9 +21,10 @@ class Front(unittest.TestCase):
     def setUpClass(cls):
         port, serving, cls.metrics = free_port(), free_port(), free_port()
         cls.ports = (port, serving)
-        cls.server = Server('--http-port', port, '--metrics-port', cls.metrics, '--allowed-hosts', 'cup.example')
+        cls.server = Server('--http-port', port, '--metrics-port', cls.metrics, '--allowed-hosts', 'cup.example',
+                            '--allowed-origins', 'https://app.example')
         cls.edge = Edge('serve', '--model', DRAFT, '--server', cls.server.address, '--port', serving,
-                        '--allowed-hosts', 'cup.example')
+                        '--allowed-hosts', 'cup.example', '--allowed-origins', 'https://app.example,http://localhost:3000')
         wait_until_served(f'http://127.0.0.1:{serving}')
 
     @classmethod
@@ -56,6 +57,26 @@ class Front(unittest.TestCase):
             self.assertEqual(self.ask(port, path, body, Host='cup.example', Origin='http://evil.example')[0], 403)
         self.assertEqual(self.ask(self.metrics, '/metrics', Host='evil.example', Origin='http://evil.example')[0], 403)
         self.assertEqual(self.ask(self.metrics, '/metrics', Host='cup.example')[0], 200)
+
+    def test_pages_of_allowed_origins_ask_first_and_read_answers(self):
+        for port in self.ports:
+            connection = http.client.HTTPConnection('127.0.0.1', port, timeout=100)
+            connection.request('OPTIONS', '/v1/completions', headers={
+                'Origin': 'https://app.example', 'Access-Control-Request-Method': 'POST',
+                'Access-Control-Request-Headers': 'authorization, content-type'})
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            self.assertEqual(answer.status, 204)
+            self.assertIn('POST', answer.headers['Access-Control-Allow-Methods'])
+            self.assertEqual(answer.headers['Access-Control-Allow-Headers'], 'authorization, content-type')
+            asked = json.dumps({'prompt': 'Find', 'max_tokens': 2, 'stream': True})
+            status, head, told = self.ask(port, '/v1/completions', asked, Origin='https://app.example')
+            self.assertEqual((status, head['Access-Control-Allow-Origin']), (200, 'https://app.example'))
+            self.assertIn('[DONE]', told)
+            status, head, told = self.ask(port, '/v1/models', Origin='https://evil.example')
+            self.assertEqual((status, head['Access-Control-Allow-Origin']), (403, None))
+            self.assertIn('--allowed-origins', told['error']['message'])
 
     def test_the_longest_text_is_answered_or_refused_with_the_reason(self):
         for port in self.ports:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cloud_server/openai/completion_stream.h"
+#include "common/base/address.h"
 
 namespace outrider {
 namespace {
@@ -84,12 +85,12 @@ Status CompletionServer::complete(CompletionCall call) {
                                .keep_alive = options_.keep_alive,
                                .level = level,
                                .levels = options_.levels});
-  const AdmissionResult admitted =
-      stream->begin(options_.tenants, {.tenant = tenant,
-                                       .group = tenant.empty() ? call.request.peer : tenant,
-                                       .request_id = call.request.id,
-                                       .level = level ? level->level : 0,
-                                       .due = clock_.now() + due_within(call.params.wish.slo)});
+  const AdmissionResult admitted = stream->begin(
+      options_.tenants, {.tenant = tenant,
+                         .group = tenant.empty() ? network_of(call.request.peer) : tenant,
+                         .request_id = call.request.id,
+                         .level = level ? level->level : 0,
+                         .due = clock_.now() + due_within(call.params.wish.slo)});
   if (admitted.status.ok()) return {};
   faults_.refuse(who_asks(call.request), admitted.status);
   call.client->fail(admitted.status, admitted.retry_after);

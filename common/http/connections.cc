@@ -31,8 +31,10 @@ HttpConnections::Connection& HttpConnections::enter(int fd, const std::string& p
 HttpConnections::Connection* HttpConnections::first_to_leave(const std::string* network,
                                                              const Connection& stays,
                                                              bool has_body) {
-  const auto rank = [](const Connection& one) {
-    return std::tuple(one.stage, one.known, one.since);
+  const auto rank = [&](const Connection& one) {
+    const Sum& own = of_network_.at(one.network);
+    const std::size_t held = has_body ? own.body_bytes : own.connections;
+    return std::tuple(one.stage, one.known, ~held, one.since);
   };
   Connection* first = nullptr;
   for (Connection& one : all_) {
@@ -105,8 +107,9 @@ void HttpConnections::release_body(Connection& connection) {
 Status HttpConnections::begin_answer(Connection& connection, TimePoint now) {
   release_body(connection);
   const Sum& own = of_network_[connection.network];
-  const bool here = own.answered >= bounds_.requests_per_network;
-  if (here || sum_.answered >= bounds_.requests) {
+  const std::size_t free = bounds_.requests - std::min(bounds_.requests, sum_.answered);
+  const bool here = own.answered >= std::min(bounds_.requests_per_network, free);
+  if (here || free == 0) {
     return resource_exhausted(std::to_string(here ? own.answered : sum_.answered) + " requests " +
                               (here ? "of this address " : "") +
                               "are being answered already; try again");

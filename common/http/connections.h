@@ -6,12 +6,13 @@
 // A new connection is always accepted. Where the limit is reached, a connection without a complete
 // request is evicted for it. First go those that have not sent a head, or none since their last
 // answer; then those that send a body; last those of them that are authenticated; within each group
-// the oldest. So idle connections cannot keep others out, and a health probe is always answered. A
-// complete request is never evicted; beyond the bound for complete requests the next one is
-// refused.
+// the oldest of the network that has most. So idle connections cannot keep others out, and a health
+// probe is always answered. A complete request is never evicted; beyond the bound for complete
+// requests the next one is refused.
 //
-// Bounds hold for all connections, and for each network (network_of() an address). Thread rule: one
-// thread. SPDX-License-Identifier: Apache-2.0
+// Bounds hold for all connections, and for each network (network_of() an address). A network has at
+// most as many requests answered at a time as are left for others. Thread rule: one thread.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ struct HttpRoute {
   HttpHandler handler;
   HttpCheck check = {};
   bool is_health = false;  // answered at once without a check of Host, key or load
-  bool is_slow = false;    // the handler takes long: it is called on the server's second thread
+  bool is_slow = false;    // the handler takes long: it is called on a thread of the work queue
 };
 
 // The route of a request, or the answer to one that has none: 404 for an unknown path, 405 for a

@@ -76,16 +76,18 @@ struct HttpServer::Parts final : HttpService {
         routes(std::move(table)),
         address{given.listen.host, port_of(listening)},
         bounded(given.bounds),
-        work(std::make_unique<WorkQueue>(given.work)),
         acceptor(loop, HttpConnection::Socket::protocol_type(family_of(listening), 0), listening),
         pause(loop) {
     host_rules.allowed.push_back(given.listen.host);
+    if (std::ranges::any_of(routes, &HttpRoute::is_slow)) {
+      work = std::make_unique<WorkQueue>(given.work);
+    }
   }
 
   Finding look_at(HttpRequest& head) override;
   void answer(HttpRequest request, const HttpRoute& route,
               const std::shared_ptr<HttpExchange>& exchange, const std::string& network) override;
-  // On the second thread.
+  // On a thread of the work queue.
   void answer_slowly(HttpRequest request, const HttpRoute& route,
                      const std::shared_ptr<HttpExchange>& exchange, const std::string& network)
       OUTRIDER_REQUIRES(mu);
@@ -113,7 +115,7 @@ struct HttpServer::Parts final : HttpService {
   bool ending OUTRIDER_GUARDED_BY(mu) = false;
   std::set<std::shared_ptr<HttpExchange>> open OUTRIDER_GUARDED_BY(mu);
   CondVar all_answered;
-  std::unique_ptr<WorkQueue> work;
+  std::unique_ptr<WorkQueue> work;  // null: no route is slow
 
   asio::io_context loop{1};
   asio::basic_socket_acceptor<asio::generic::stream_protocol> acceptor;
@@ -183,7 +185,9 @@ void HttpServer::Parts::answer_slowly(HttpRequest request, const HttpRoute& rout
   const auto run = [held, &route, exchange] {
     if (!exchange->client_is_gone()) route.handler(*held, exchange);
   };
-  const Status status = work->push(network, {.bytes = held->body.capacity(), .run = run});
+  const auto refuse = [exchange](const Status& why) { exchange->respond(error_response(why)); };
+  const Status status =
+      work->push(network, {.bytes = held->body.capacity(), .run = run, .refuse = refuse});
   if (!status.ok()) exchange->respond(error_response(status));
 }
 

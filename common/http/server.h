@@ -5,12 +5,12 @@
 //
 // When the head of a request has arrived, its host (host_rules.h), its route and the route's check
 // are evaluated; the body of a refused request is dropped. The handler is called with each complete
-// request: on the server's thread, where it must return soon, or on a second thread if it is slow,
-// where addresses take turns. It answers at once, or passes the exchange to another thread that
-// answers. Every answer has its request's id as X-Request-Id.
+// request: on the server's thread, where it must return soon, or on those of a work queue if it is
+// slow, where networks take turns. It answers at once, or passes the exchange to another thread
+// that answers. Every answer has its request's id as X-Request-Id.
 //
 // Bounds: connections.h, for connections and unfinished bodies; work_queue.h, for requests that
-// wait for the second thread; the size of heads and bodies; the time of an idle connection. Errors:
+// wait for its threads; the size of heads and bodies; the time of an idle connection. Errors:
 // UNAVAILABLE if the address cannot be listened on, with the system's reason; INVALID_ARGUMENT for
 // an allowed origin that is none. A client's mistake is
 // answered with a 4xx status. Thread rule: start() and the destructor from one thread. The

@@ -1,19 +1,22 @@
-// Runs slow jobs of an HTTP server on a thread of its own: one job after the other, with addresses
-// taking turns.
+// Runs slow jobs of an HTTP server on threads of their own, with groups of clients taking turns.
 //
-// Bounds: the bytes that jobs hold, in total and for each address; each job counts for at least
-// kMinBytes. Thread rule: push() from any thread. The destructor finishes the running job and drops
-// the others. SPDX-License-Identifier: Apache-2.0
+// Short jobs and long ones have threads of their own, so that a short one never waits for the end
+// of a long one; the threads of long ones leave the processor to others that want it. A group has
+// at most all threads of a kind but one at a time, so that others need not wait for the end of its
+// jobs.
+//
+// Bounds, for jobs of each kind: the bytes that they hold, in total and for each group; each job
+// counts for at least kMinBytes. Where the total is reached, the group that holds most gives way:
+// its last job is refused, for a job of a group that still holds less with it. Thread rule: push()
+// from any thread. The destructor finishes the running jobs and drops the others.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <functional>
-#include <map>
+#include <memory>
 #include <string>
-#include <thread>
 
-#include "common/base/mutex.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -21,39 +24,33 @@ namespace outrider {
 class WorkQueue final {
  public:
   static constexpr std::size_t kMinBytes = 4096;
+  static constexpr std::size_t kLongBytes = std::size_t{32} << 10;  // a job above that is long
   struct Bounds {
     std::size_t bytes = std::size_t{16} << 20;
-    std::size_t bytes_per_address = std::size_t{4} << 20;
+    std::size_t bytes_per_group = std::size_t{4} << 20;
+    std::size_t threads = 2;  // of each kind
   };
   struct Job {
     std::size_t bytes = 0;
     std::function<void()> run;
+    // Called instead of run, on the thread of a push(), if the job gives way to another.
+    std::function<void(const Status&)> refuse = {};
   };
 
-  explicit WorkQueue(const Bounds& bounds) : bounds_(bounds), worker_([this] { run(); }) {}
+  explicit WorkQueue(const Bounds& bounds);
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  // RESOURCE_EXHAUSTED if too much is queued; then the job is dropped.
-  Status push(const std::string& address, Job job);
+  // RESOURCE_EXHAUSTED if too much is queued; then the job is dropped. group: whose turn it takes
+  // (a tenant, network_of() an address).
+  Status push(const std::string& group, Job job);
 
  private:
-  struct Waiting {
-    std::deque<Job> jobs;
-    std::size_t bytes = 0;  // of these jobs and of the running one
-  };
-  void run();
+  class Kind;
 
-  const Bounds bounds_;
-  Mutex mu_;
-  CondVar changed_;
-  bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
-  std::size_t bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;
-  std::map<std::string, Waiting> waiting_ OUTRIDER_GUARDED_BY(mu_);
-  std::deque<std::string> turns_
-      OUTRIDER_GUARDED_BY(mu_);  // addresses with jobs, in the order of their turns
-  std::thread worker_;           // last, because it uses the other members
+  const std::unique_ptr<Kind> short_;
+  const std::unique_ptr<Kind> long_;
 };
 
 }  // namespace outrider

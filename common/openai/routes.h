@@ -4,8 +4,8 @@
 //   GET  /v1/models  /v1/models/ID
 //   POST /tokenize  /detokenize                  {"content": TEXT} to {"tokens": [..]} and back
 //
-// Thread rule: `complete` and `on_refused` are called on the HTTP server's second thread, `check`
-// on its first; all must return soon. SPDX-License-Identifier: Apache-2.0
+// Thread rule: `complete` and `on_refused` are called on threads of the HTTP server's work queue,
+// `check` on its own; all must return soon. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

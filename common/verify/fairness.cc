@@ -144,12 +144,23 @@ StreamId GroupShares::largest_of(const std::string& group) const {
   return std::ranges::max_element(held_, {}, size_in_group)->first;
 }
 
+void PlaceTurns::serve(const std::string& group) {
+  last_[group] = ++turns_;
+  if (last_.size() <= kGroups) return;
+  last_.erase(std::ranges::min_element(last_, {}, [](const auto& entry) { return entry.second; }));
+}
+
+std::uint64_t PlaceTurns::last(std::string_view group) const {
+  const auto at = last_.find(group);
+  return at == last_.end() ? 0 : at->second;
+}
+
 std::optional<StreamId> next_to_open(std::span<const PlaceSeeker> streams) {
   std::map<std::string_view, std::size_t> sessions_of;
   for (const PlaceSeeker& stream : streams) sessions_of[stream.group] += stream.waits ? 0 : 1;
   const auto key = [&](const PlaceSeeker& stream) {
     return std::tuple(!stream.waits, stream.rank, !stream.first, sessions_of[stream.group],
-                      stream.due, stream.since, stream.stream);
+                      stream.served, stream.due, stream.since, stream.stream);
   };
   const auto next = std::ranges::min_element(streams, {}, key);
   return next != streams.end() && next->waits ? std::optional(next->stream) : std::nullopt;

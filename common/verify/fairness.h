@@ -98,13 +98,30 @@ struct PlaceSeeker {
   std::string_view group;
   int rank = 0;
   bool waits = false;
-  bool first = false;    // of those that wait: its session had a place before
-  TimePoint since = {};  // when it began to wait
-  TimePoint due = {};    // when it is to be answered
+  bool first = false;        // of those that wait: its session had a place before
+  std::uint64_t served = 0;  // its group's last place, as PlaceTurns counts
+  TimePoint since = {};      // when it began to wait
+  TimePoint due = {};        // when it is to be answered
 };
 
-// Who is next: the most urgent; those who had a place, then of the group with the fewest sessions
-// the one that is due first. Nothing: nobody waits.
+// When each group last got a place, so that places go round although there may be only one. Bounded
+// by kGroups: beyond it the group that was served longest ago is forgotten, and counts as new.
+class PlaceTurns final {
+ public:
+  static constexpr std::size_t kGroups = 1024;
+
+  void serve(const std::string& group);
+  // The number of the group's last place; 0: it has had none lately.
+  std::uint64_t last(std::string_view group) const;
+
+ private:
+  std::map<std::string, std::uint64_t, std::less<>> last_;
+  std::uint64_t turns_ = 0;
+};
+
+// Who is next: the most urgent; those who had a place, then of the groups with the fewest sessions
+// the one that was served longest ago, and of its streams the one that is due first. Nothing:
+// nobody waits.
 std::optional<StreamId> next_to_open(std::span<const PlaceSeeker> streams);
 // Who has to go if too many wait: of the least urgent, the last that came of the group of which
 // most do.

@@ -183,7 +183,9 @@ std::vector<TokenId> Sessions::known_prefix(const SessionName& wanted, const Ope
 std::vector<PlaceSeeker> Sessions::place_seekers() const {
   std::vector<PlaceSeeker> seekers;
   for (const StreamId id : unopened_) {
-    if (streams_.at(id).waits()) seekers.push_back(streams_.at(id).place_seeker(id));
+    if (!streams_.at(id).waits()) continue;
+    seekers.push_back(streams_.at(id).place_seeker(id));
+    seekers.back().served = place_turns_.last(seekers.back().group);
   }
   if (waiting_ < 2) return seekers;
   for (const auto& [id, stream] : streams_) {
@@ -252,6 +254,7 @@ Status Sessions::open_session(Streams::iterator at, TimePoint now) {
   unopened_.erase(at->first);
   const Status opened =
       stream.open(messages.front(), target_, std::max(options_.prefill_chunk, 1u), now);
+  place_turns_.serve(stream.group());
   ++sessions_open_;
   ++stats_.sessions_opened;
   OUTRIDER_RETURN_IF_ERROR(opened);

@@ -115,7 +115,8 @@ class Sessions final {
   Seating seating_;
   Streams streams_;
   std::size_t sessions_open_ = 0;
-  std::set<StreamId> unopened_;    // streams without a session: those that gather, and that wait
+  std::set<StreamId> unopened_;  // streams without a session: those that gather, and that wait
+  PlaceTurns place_turns_;
   std::size_t waiting_ = 0;        // of those, the ones whose Open waits for a place
   bool room_may_be_free_ = false;  // since the last look: a session has ended
   bool draining_ = false;

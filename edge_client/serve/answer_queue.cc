@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/telemetry/log.h"
 #include "edge_client/serve/answer_form.h"
@@ -22,12 +23,29 @@ TimePoint due(const AnswerRequest& request) {
   return request.came_at.value_or(TimePoint()) + due_within(request.config.wish.slo);
 }
 
+// Each by its index.
+std::vector<PlaceSeeker> place_seekers(const std::deque<ServeJob>& waiting,
+                                       const PlaceTurns& turns) {
+  std::vector<PlaceSeeker> seekers;
+  for (const ServeJob& job : waiting) {
+    seekers.push_back({.stream = seekers.size(),
+                       .group = job.group,
+                       .waits = true,
+                       .served = turns.last(job.group),
+                       .since = job.request.came_at.value_or(TimePoint()),
+                       .due = due(job.request)});
+  }
+  return seekers;
+}
+
 }  // namespace
 
-std::size_t next_job(const std::deque<ServeJob>& waiting) {
-  const auto first =
-      std::ranges::min_element(waiting, {}, [](const ServeJob& job) { return due(job.request); });
-  return static_cast<std::size_t>(first - waiting.begin());
+std::size_t next_job(const std::deque<ServeJob>& waiting, const PlaceTurns& turns) {
+  return *next_to_open(place_seekers(waiting, turns));
+}
+
+std::size_t last_job(const std::deque<ServeJob>& waiting) {
+  return *last_to_open(place_seekers(waiting, {}));
 }
 
 // Passes on what is committed while a stream is answered, and what becomes of the link.
@@ -86,15 +104,27 @@ AnswerQueue::~AnswerQueue() {
 }
 
 Status AnswerQueue::submit(ServeJob job) {
-  const MutexLock lock(mu_);
-  if (draining_) return unavailable("this edge is shutting down; ask again in a while");
-  if (is_full()) {
-    return resource_exhausted(std::to_string(waiting_.size()) +
-                              " requests wait already; try again");
+  std::optional<ServeJob> gives_way;
+  Status full;
+  {
+    const MutexLock lock(mu_);
+    if (draining_) return unavailable("this edge is shutting down; ask again in a while");
+    if (is_full()) {
+      full =
+          resource_exhausted(std::to_string(waiting_.size()) + " requests wait already; try again");
+    }
+    waiting_.push_back(std::move(job));
+    if (!full.ok()) {
+      const auto last = waiting_.begin() + static_cast<std::ptrdiff_t>(last_job(waiting_));
+      const bool is_new = std::next(last) == waiting_.end();
+      gives_way = std::move(*last);
+      waiting_.erase(last);
+      if (is_new) return full;
+    }
+    waiting_.back().client->begin();
+    changed_.notify_all();
   }
-  job.client->begin();
-  waiting_.push_back(std::move(job));
-  changed_.notify_all();
+  if (gives_way) gives_way->client->fail(full);
   return {};
 }
 
@@ -163,8 +193,9 @@ void AnswerQueue::run() {
       const MutexLock lock(mu_);
       while (!ending_ && waiting_.empty()) changed_.wait(mu_);
       if (ending_) return;
-      const auto next = waiting_.begin() + static_cast<std::ptrdiff_t>(next_job(waiting_));
+      const auto next = waiting_.begin() + static_cast<std::ptrdiff_t>(next_job(waiting_, turns_));
       job = std::move(*next);
+      turns_.serve(job->group);
       waiting_.erase(next);
       current_ = job->client;
       stop_current_ = std::stop_source();

@@ -1,5 +1,6 @@
 // Answers requests one after the other, as one draft and one link can: those that come meanwhile
-// wait, and are bounded. The one that is due first is answered next. A client that goes away gives
+// wait, and are bounded. Networks take turns; of one, the request that is due first is answered
+// next. Where too many wait, the network of which most do gives way. A client that goes away gives
 // up its place, or ends its answer.
 //
 // Thread rule: submit() from any thread; the generator is used by the queue's own. Ownership: the
@@ -18,6 +19,7 @@
 
 #include "common/base/mutex.h"
 #include "common/openai/completion_responder.h"
+#include "common/verify/fairness.h"
 #include "edge_client/generation/generator.h"
 #include "edge_client/serve/link_watch.h"
 
@@ -26,6 +28,7 @@ namespace outrider {
 struct ServeJob {
   AnswerRequest request;
   std::shared_ptr<CompletionResponder> client;
+  std::string group = {};  // whose turn it takes: network_of() the client's address
 };
 
 struct QueueOptions {
@@ -39,10 +42,12 @@ struct QueueOptions {
   Duration lost_limit = std::chrono::milliseconds(1500);
 };
 
-// Which of the jobs that wait is answered next: the one that is due first, by its slo or else a
-// minute after it came, so that none is passed by for longer; of equals the first. waiting: not
-// empty, each with its came_at.
-std::size_t next_job(const std::deque<ServeJob>& waiting);
+// Which of the jobs that wait is answered next: of the group that was served longest ago the one
+// that is due first, by its slo or else a minute after it came, so that its own group passes none
+// by for longer; of equals the first. waiting: not empty, each with its came_at.
+std::size_t next_job(const std::deque<ServeJob>& waiting, const PlaceTurns& turns = {});
+// Which of them gives way where too many wait: the last of the group of which most do.
+std::size_t last_job(const std::deque<ServeJob>& waiting);
 
 class AnswerQueue final {
  public:
@@ -56,7 +61,8 @@ class AnswerQueue final {
   AnswerQueue(const AnswerQueue&) = delete;
   AnswerQueue& operator=(const AnswerQueue&) = delete;
 
-  // RESOURCE_EXHAUSTED if too many wait, UNAVAILABLE while it drains; then the job is not taken.
+  // RESOURCE_EXHAUSTED if too many wait, unless one of a group of which more do gives way;
+  // UNAVAILABLE while it drains; then the job is not taken.
   Status submit(ServeJob job);
 
   // No job is taken any more; those that are here go on.
@@ -93,6 +99,7 @@ class AnswerQueue final {
   Mutex mu_;
   CondVar changed_;
   std::deque<ServeJob> waiting_ OUTRIDER_GUARDED_BY(mu_);
+  PlaceTurns turns_ OUTRIDER_GUARDED_BY(mu_);
   std::shared_ptr<CompletionResponder> current_ OUTRIDER_GUARDED_BY(mu_);
   std::stop_source stop_current_ OUTRIDER_GUARDED_BY(mu_);
   std::optional<TimePoint> stopped_at_ OUTRIDER_GUARDED_BY(mu_);  // nothing: it may go on

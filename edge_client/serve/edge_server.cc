@@ -93,7 +93,8 @@ Status EdgeServer::complete(CompletionCall call) {
                                     .config = config_of(call.params, options_.defaults),
                                     .id = call.request.id,
                                     .came_at = clock_.now()},
-                        .client = std::move(call.client)});
+                        .client = std::move(call.client),
+                        .group = network_of(call.request.peer)});
 }
 
 Health EdgeServer::health(const LinkWatch::View& link) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <map>
 #include <mutex>
 #include <semaphore>
 #include <string>
@@ -31,7 +32,7 @@ TEST(HttpConnections, IdleOnesAreEvictedFirstThenUnauthenticatedBodiesThenAuthen
   }
   for (std::size_t i = 2; i < in.size(); ++i) {  // in the order in which they came
     EXPECT_FALSE(in[i]->leaving);
-    all.begin_body(all.enter(-1, "b", at(100)), &bodies[i], false, at(100));
+    all.begin_body(all.enter(-1, "b" + std::to_string(i), at(100)), &bodies[i], false, at(100));
     EXPECT_TRUE(in[i]->leaving) << i;
   }
   EXPECT_FALSE(in[1]->leaving);
@@ -106,11 +107,41 @@ TEST(HttpConnections, BodiesLeaveForLaterOnesAndGiveTheirMemoryBack) {
   EXPECT_EQ(bodies[2], std::string(50, 'y'));
 }
 
-TEST(WorkQueue, AddressesTakeTurns) {
+// Slow senders of many networks hold all memory: what a newcomer sends takes from those that have
+// most, and what they send later takes nothing from it.
+TEST(HttpConnections, ANewcomersBodyStaysBesideNetworksThatHoldMost) {
+  HttpConnections all({.body_bytes = 160, .body_bytes_per_network = 40});
+  std::deque<std::string> bodies(10);
+  const auto send = [&](const std::string& network, std::size_t bytes) -> Connection& {
+    std::string& body = bodies.emplace_back();
+    Connection& one = all.enter(-1, network, at(static_cast<int>(bodies.size())));
+    all.begin_body(one, &body, false, at(static_cast<int>(bodies.size())));
+    EXPECT_EQ(all.take_body(one, std::string(bytes, 'x')), Status());
+    return one;
+  };
+  for (const char* network : {"a", "b", "c", "d"}) {
+    for (int i = 0; i < 4; ++i) send(network, 10);
+  }
+  const Connection& newcomer = send("e", 10);
+  for (int i = 0; i < 4; ++i) {
+    for (const char* network : {"a", "b", "c", "d"}) send(network, 10);
+  }
+  EXPECT_FALSE(newcomer.leaving);
+}
+
+TEST(HttpConnections, SomeNetworksLeaveAnswersToOthers) {
+  HttpConnections all({.requests = 64, .requests_per_network = 16});
+  for (const char* network : {"a", "b", "c", "d"}) {
+    for (int i = 0; i < 16; ++i) (void)all.begin_answer(all.enter(-1, network, at(0)), at(0));
+  }
+  EXPECT_EQ(all.begin_answer(all.enter(-1, "e", at(0)), at(0)), Status());
+}
+
+TEST(WorkQueue, GroupsTakeTurns) {
   std::mutex mu;
   std::string order;
   std::binary_semaphore begun{0}, go_on{0}, done{0};
-  WorkQueue queue({});
+  WorkQueue queue({.threads = 1});
   const auto job = [&](char name) {
     return WorkQueue::Job{.run = [&, name] {
       const std::lock_guard lock(mu);
@@ -131,6 +162,44 @@ TEST(WorkQueue, AddressesTakeTurns) {
   done.acquire();
   const std::lock_guard lock(mu);
   EXPECT_EQ(order, "ababaa");
+}
+
+TEST(WorkQueue, WhereAllIsFullTheGroupThatHoldsMostGivesWayAsFarAsIsFair) {
+  constexpr std::size_t kUnit = WorkQueue::kMinBytes;
+  std::binary_semaphore begun{0}, go_on{0};
+  std::map<std::string, int> refused;
+  {
+    WorkQueue queue({.bytes = 9 * kUnit, .bytes_per_group = 6 * kUnit, .threads = 1});
+    const auto push = [&](const std::string& group) {
+      return queue
+          .push(group, {.run = [] {},
+                        .refuse =
+                            [&refused, group](const Status& why) {
+                              EXPECT_EQ(why.code(), StatusCode::kResourceExhausted);
+                              ++refused[group];
+                            }})
+          .ok();
+    };
+    EXPECT_TRUE(queue
+                    .push("x", {.run =
+                                    [&] {
+                                      begun.release();
+                                      go_on.acquire();
+                                    }})
+                    .ok());
+    begun.acquire();
+    for (int i = 0; i < 6; ++i) EXPECT_TRUE(push("a"));
+    EXPECT_FALSE(push("a")) << "its share";
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(push("b"));
+    EXPECT_TRUE(refused.empty());
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(push("c"));
+    EXPECT_EQ(refused["a"], 2);
+    EXPECT_TRUE(push("b"));
+    EXPECT_EQ(refused["a"], 3) << "three each for a and b, two for c";
+    EXPECT_FALSE(push("b")) << "nobody holds more";
+    EXPECT_EQ(refused["a"] + refused["b"] + refused["c"], 3);
+    go_on.release();
+  }
 }
 
 }  // namespace

@@ -19,7 +19,13 @@ namespace outrider {
 
 class HttpClient final {
  public:
-  explicit HttpClient(const Address& server) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  // from: the client's own address, one of 127.0.0.0/8.
+  explicit HttpClient(const Address& server, const std::string& from = "127.0.0.1")
+      : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    inet_pton(AF_INET, from.c_str(), &own.sin_addr);
+    bind(fd_, reinterpret_cast<sockaddr*>(&own), sizeof own);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(server.port);
@@ -62,6 +68,11 @@ class HttpClient final {
       heard_.append(some.data(), static_cast<std::size_t>(got));
     }
     return heard_;
+  }
+  // Whether a part of the answer has come.
+  bool has_come() const {
+    char first;
+    return recv(fd_, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
   }
   const std::string& read_all() { return read_until(""); }
   // Whether the last read ended with an error instead of an end.

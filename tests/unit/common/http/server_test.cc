@@ -42,7 +42,8 @@ class HttpServerTest : public testing::Test {
     const auto slow = [this](const HttpRequest& request,
                              const std::shared_ptr<HttpExchange>& exchange) {
       std::unique_lock lock(mu_);
-      changed_.wait(lock, [this] { return may_go_on_; });
+      ++num_slow_;
+      changed_.wait(lock, [&] { return may_go_on_ || request.body == "go"; });
       exchange->respond({.body = "slowly " + request.body});
     };
     HttpRoute alive = page_route("GET", "/alive", echo);
@@ -77,9 +78,16 @@ class HttpServerTest : public testing::Test {
     changed_.notify_all();
   }
 
+  // Requests that a slow handler has begun.
+  int num_waiting() {
+    const std::lock_guard lock(mu_);
+    return num_slow_;
+  }
+
   std::mutex mu_;
   std::condition_variable changed_;
   bool may_go_on_ = false;
+  int num_slow_ = 0;
   std::deque<std::shared_ptr<HttpExchange>> waiting_;
   std::unique_ptr<HttpServer> server_;
 };
@@ -336,7 +344,8 @@ TEST_F(HttpServerTest, ASlowRequestIsAnsweredWhileThereIsRoom) {
 
 TEST_F(HttpServerTest, ARequestKeepsItsPlaceUntilItIsAnswered) {
   HttpServerOptions options;
-  options.bounds.requests = options.bounds.requests_per_network = 2;
+  options.bounds.requests = 4;  // of which half are left to others
+  options.bounds.requests_per_network = 4;
   start(options);
   std::deque<HttpClient> clients;
   std::deque<std::shared_ptr<HttpExchange>> exchanges;
@@ -420,15 +429,59 @@ TEST_F(HttpServerTest, ASlowHandlerKeepsNobodyWaiting) {
 
 TEST_F(HttpServerTest, WhatWaitsToBeReadIsBounded) {
   HttpServerOptions options;
-  options.work.bytes_per_address = 2 * WorkQueue::kMinBytes;
+  options.work = {.bytes = 6 * WorkQueue::kMinBytes, .bytes_per_group = 3 * WorkQueue::kMinBytes};
   start(options);
   std::deque<HttpClient> clients;
-  for (int i = 0; i < 3; ++i) clients.emplace_back(address()).post("/slow", "body");
-  EXPECT_THAT(clients.back().read_all(), HasSubstr("HTTP/1.1 429"));
+  const auto refused = [&] {
+    return std::ranges::count_if(clients, [](const HttpClient& one) { return one.has_come(); });
+  };
+  for (int i = 0; i < 4; ++i) clients.emplace_back(address(), "127.0.0.2").post("/slow", "body");
+  ASSERT_TRUE(eventually([&] { return refused() == 1; })) << "the share of an address is full";
+  for (int i = 0; i < 4; ++i) clients.emplace_back(address(), "127.0.0.3").post("/slow", "body");
+  ASSERT_TRUE(eventually([&] { return refused() == 2; }));
+  HttpClient newcomer(address(), "127.0.0.4");
+  newcomer.post("/slow", "new");
+  ASSERT_TRUE(eventually([&] { return refused() == 3; })) << "all is full: another gives way";
   let_slow_ones_go_on();
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT(clients[static_cast<std::size_t>(i)].read_all(), HasSubstr("slowly body"));
+  EXPECT_THAT(newcomer.read_all(), HasSubstr("slowly new"));
+  int answered = 0;
+  for (HttpClient& client : clients) {
+    const std::string& answer = client.read_all();
+    const bool is_answered = answer.find("slowly body") != std::string::npos;
+    EXPECT_TRUE(is_answered || answer.find("HTTP/1.1 429") != std::string::npos) << answer;
+    answered += is_answered ? 1 : 0;
   }
+  EXPECT_EQ(answered, 5);
+}
+
+TEST_F(HttpServerTest, AShortRequestDoesNotWaitForLongOnes) {
+  start();
+  std::deque<HttpClient> clients;
+  const std::string long_body(WorkQueue::kLongBytes + 1, 'x');
+  for (const char* from : {"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.1"}) {
+    clients.emplace_back(address(), from).post("/slow", "wait " + long_body);
+  }
+  ASSERT_TRUE(eventually([&] { return num_waiting() >= 2; })) << "all threads of long ones";
+  for (const char* from : {"127.0.0.1", "127.0.0.2"}) {
+    HttpClient short_one(address(), from);
+    short_one.post("/slow", "go");
+    EXPECT_THAT(short_one.read_all(), HasSubstr("slowly go"));
+  }
+  let_slow_ones_go_on();
+  for (HttpClient& client : clients) EXPECT_THAT(client.read_all(), HasSubstr("slowly wait"));
+}
+
+// However many requests of one address wait for the end of something.
+TEST_F(HttpServerTest, NoAddressHasAllThreads) {
+  start();
+  std::deque<HttpClient> clients;
+  for (int i = 0; i < 4; ++i) clients.emplace_back(address(), "127.0.0.2").post("/slow", "wait");
+  ASSERT_TRUE(eventually([&] { return num_waiting() == 1; }));
+  HttpClient other(address(), "127.0.0.3");
+  other.post("/slow", "go");
+  EXPECT_THAT(other.read_all(), HasSubstr("slowly go"));
+  let_slow_ones_go_on();
+  for (HttpClient& client : clients) EXPECT_THAT(client.read_all(), HasSubstr("slowly wait"));
 }
 
 TEST_F(HttpServerTest, WhatIsNotAnsweredWhenItEndsIsToldSo) {

@@ -226,15 +226,39 @@ TEST_F(QueueTest, TheNextWaitsUntilAPlaceIsFree) {
 }
 
 TEST_F(QueueTest, PlacesGoRoundAmongGroups) {
-  options_.max_concurrent_sessions = 2;
+  for (const std::uint32_t places : {1u, 2u, 3u}) {
+    options_.max_concurrent_sessions = places;
+    options_.max_queued_requests = 8;
+    scheduler_.emplace(model_, options_);
+    const StreamId base = 100 * places;
+    StreamId next = base;
+    for (std::uint32_t i = 0; i < places; ++i) open(++next, open_message({1}, 20), kAlice);
+    const StreamId waiting = next + 1;  // of Alice, before Bob's and Carol's
+    open(++next, open_message({1}, 2), kAlice);
+    open(++next, open_message({1}, 2), kAlice);
+    const StreamId bob = next + 1, carol = next + 2;
+    open(++next, open_message({1}, 2), kBob);
+    open(++next, open_message({1}, 2), {.tenant = "carol", .group = "carol"});
+    while (turn() != 0) {
+      EXPECT_TRUE(waits(waiting) || !(waits(bob) || waits(carol))) << places << " places";
+    }
+    EXPECT_FALSE(waits(bob) || waits(carol) || waits(waiting)) << places << " places";
+  }
+}
+
+// With one place nobody has more sessions than others, so that the last place decides.
+TEST_F(QueueTest, OnePlaceGoesRoundAgainAndAgain) {
+  options_.max_queued_requests = 8;
   open(1, open_message({1}, 2), kAlice);
-  open(2, open_message({1}, 20), kAlice);
-  open(3, open_message({1}), kAlice);
-  open(4, open_message({1}), kBob);
-  while (!ended(1)) turn();
-  turn();
-  EXPECT_FALSE(waits(4)) << "Bob has none; Alice has one";
-  EXPECT_TRUE(waits(3));
+  for (const StreamId stream : {2, 3, 4}) open(stream, open_message({1}, 2), kAlice);
+  for (const StreamId stream : {5, 6}) open(stream, open_message({1}, 2), kBob);
+  std::vector<StreamId> order;
+  while (turn() != 0) {
+    for (const StreamId stream : {1, 2, 3, 4, 5, 6}) {
+      if (!waits(stream) && !std::ranges::count(order, stream)) order.push_back(stream);
+    }
+  }
+  EXPECT_THAT(order, testing::ElementsAre(1, 5, 2, 6, 3, 4));
 }
 
 TEST_F(QueueTest, BeyondTheQueueTheLastOfTheGroupThatWaitsMostIsRefused) {

@@ -194,5 +194,21 @@ TEST(NextJobTest, TheOneThatIsDueFirstIsAnsweredNext) {
   EXPECT_EQ(next_job(waiting), 0u) << "nobody is passed by for longer";
 }
 
+TEST(NextJobTest, NetworksTakeTurnsAndTheOneThatWaitsMostGivesWay) {
+  std::deque<ServeJob> waiting;
+  for (const char* group : {"a", "a", "a", "b"}) {
+    waiting.emplace_back().request.came_at =
+        TimePoint() + std::chrono::seconds(std::ssize(waiting));
+    waiting.back().group = group;
+  }
+  PlaceTurns turns;
+  EXPECT_EQ(next_job(waiting, turns), 0u);
+  turns.serve("a");
+  EXPECT_EQ(next_job(waiting, turns), 3u) << "b has had none";
+  turns.serve("b");
+  EXPECT_EQ(next_job(waiting, turns), 0u);
+  EXPECT_EQ(last_job(waiting), 2u);
+}
+
 }  // namespace
 }  // namespace outrider

@@ -48,7 +48,7 @@ void add_target_flags(CLI::App& app, TargetOptions& target) {
       ->group(kMoreOfTarget);
   add_device_flags(app, target.loading, kTargetGroup, kMoreOfTarget);
   app.add_option("--threads", target.loading.threads,
-                 "Threads of the cpu engine; 0 takes all cores")
+                 "Threads of the cpu engine; 0: as many as cores and control group grant")
       ->check(CLI::Range(0, 1024))
       ->group(kTargetGroup);
   app.add_flag("--check-tensors", target.loading.check_finite,

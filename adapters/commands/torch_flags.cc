@@ -7,9 +7,9 @@
 #include <CLI/Validators.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 
 #include "common/base/clock.h"
+#include "common/base/processors.h"
 #include "common/telemetry/log.h"
 
 namespace outrider {
@@ -38,8 +38,7 @@ void ComputeFlags::add_to(CLI::App* command) {
 }
 
 at::ScalarType ComputeFlags::apply() const {
-  at::set_num_threads(
-      threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  at::set_num_threads(threads > 0 ? threads : usable_processors());
   const bool bf16 = precision == "bf16" || (precision == "auto" && cpu_has_bf16());
   log(LogLevel::kInfo, "libtorch",
       {{"precision", bf16 ? "bf16" : "f32"}, {"threads", at::get_num_threads()}});

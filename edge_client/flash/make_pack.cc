@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/base/files.h"
+#include "common/base/processors.h"
 #include "common/base/thread_pool.h"
 #include "common/base/vector_targets.h"
 #include "common/exits/find_exits.h"
@@ -100,9 +100,7 @@ Status make_pack(const PackOptions& options) {
   }
   OUTRIDER_ASSIGN_OR_RETURN(const bool predictor_reads_head,
                             add_predictor(options.predictor, *files, texts));
-  ThreadPool pool(options.threads > 0
-                      ? options.threads
-                      : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)));
+  ThreadPool pool(options.threads > 0 ? options.threads : usable_processors());
   OUTRIDER_ASSIGN_OR_RETURN(ModelPackWriter writer, ModelPackWriter::create(options.out));
   OUTRIDER_ASSIGN_OR_RETURN(
       const CpuWeights weights,

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/base/address.h"
-#include "common/base/thread_pool.h"
+#include "common/base/processors.h"
 #include "common/credentials/private_file.h"
 #include "common/drafting/lookup/lookup_model.h"
 #include "common/model/format/model_files.h"
@@ -88,7 +88,7 @@ bool shares_cores(const GenerationConfig& config, const FlashModel* flash, bool 
   const std::string& own = config.draft_device;
   const bool on_cpu = device == "cpu" && (!by_model || own.empty() || own == "cpu");
   const bool streams = flash != nullptr && flash->plan().streamed_bytes > 0;
-  const int cores = static_cast<int>(usable_cores().size());
+  const int cores = usable_processors();
   const int threads = config.loading.threads > 0 ? config.loading.threads : cores;
   return config.draft_pacer == nullptr && on_cpu && !streams &&
          threads + (by_model ? threads : 1) > cores;

@@ -104,7 +104,7 @@ void add_model_flags(CLI::App& command, AnswerOptions& options, const EdgeParts&
   command.add_option("--draft-device", o.draft_device, "Where the draft computes [as --device]")
       ->check(CLI::IsMember(kDevices))
       ->group(kDraftingGroup);
-  command.add_option("--threads", o.loading.threads, "Compute threads; 0: one per core")
+  command.add_option("--threads", o.loading.threads, "Compute threads; 0: all that are granted")
       ->check(CLI::Range(0, 1024))
       ->group(kModelGroup);
 }
@@ -474,7 +474,7 @@ void add_pack_flags(CLI::App& command, PackOptions& options) {
                    "With the levels of the model's elastic.json, so that each can be read alone");
   command.add_option("--dtype", options.dtype, "What it is to compute in; auto: as stored")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
-  command.add_option("--threads", options.threads, "Threads that convert; 0: one per core")
+  command.add_option("--threads", options.threads, "Threads that convert; 0: all that are granted")
       ->check(CLI::Range(0, 1024));
 }
 

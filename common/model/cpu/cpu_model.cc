@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <string_view>
-#include <thread>
 #include <utility>
 
+#include "common/base/processors.h"
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_kv_pages.h"
 #include "common/model/cpu/cpu_pass.h"
@@ -181,7 +181,7 @@ class LeveledModel final : public Model {
 
 int thread_count(int wanted) {
   if (wanted > 0) return wanted;
-  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 64u));
+  return std::min(usable_processors(), 64);
 }
 
 }  // namespace

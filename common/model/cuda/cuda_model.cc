@@ -5,9 +5,9 @@
 #include <limits>
 #include <set>
 #include <string_view>
-#include <thread>
 #include <utility>
 
+#include "common/base/processors.h"
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/cuda/device_kv.h"
@@ -114,7 +114,7 @@ Result<std::string> proven_class(DeviceApi& device, const CudaModelOptions& opti
 
 int thread_count(int wanted) {
   if (wanted > 0) return std::min(wanted, kMaxThreads);
-  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 64u));
+  return std::min(usable_processors(), 64);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/kv_memory.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -79,6 +82,16 @@ std::int64_t left_in_groups(const std::string& root) {
   return left;
 }
 
+// What the process may still map (ulimit -v).
+std::int64_t left_to_map() {
+  rlimit limit{};
+  std::int64_t pages = 0;
+  const bool bounded = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (!bounded || !(std::ifstream("/proc/self/statm") >> pages)) return kUnlimited;
+  return std::max<std::int64_t>(
+      static_cast<std::int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE), 0);
+}
+
 std::string mib(std::int64_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
 }
@@ -91,7 +104,17 @@ std::int64_t smallest_session_bytes(const ModelInfo& model) {
 }
 
 std::int64_t free_memory(const std::string& root) {
-  return std::min(available_memory(root), left_in_groups(root));
+  return std::min({available_memory(root), left_in_groups(root), left_to_map()});
+}
+
+Status check_kv_memory(Model& model, std::int64_t bytes) {
+  const std::int64_t page_bytes = model.info().kv_bytes_per_position * KvPages::kRows;
+  if (bytes <= 0 || page_bytes == 0 || model.info().most_kv_pages > 0) return {};
+  const std::int64_t count = std::clamp<std::int64_t>(bytes / page_bytes, 1, KvPages::kMost);
+  const Status status = model.new_pages(static_cast<std::int32_t>(count)).status();
+  return status.ok() ? status
+                     : status.with_context("--kv-cache-memory, " + mib(bytes) +
+                                           " (Remedy: less, or a higher ulimit -v)");
 }
 
 Result<std::int64_t> kv_cache_bytes(const std::string& asked, const ModelInfo& model,
@@ -120,10 +143,13 @@ Result<std::int64_t> kv_cache_bytes(const std::string& asked, const ModelInfo& m
   }
   const std::int64_t least = smallest_session_bytes(model);
   if (bytes >= least) return bytes;
-  return invalid_argument(
-      "--kv-cache-memory " + asked + ": " + mib(bytes) + " is less than one session of this " +
-      "model needs, " + mib(least) + " (" + std::to_string(model.kv_bytes_per_position >> 10) +
-      " KiB a token); give it more memory, or use --kv-dtype bf16 or a smaller model");
+  const StatusCode code =
+      asked == "auto" ? StatusCode::kResourceExhausted : StatusCode::kInvalidArgument;
+  return Status(
+      code, "--kv-cache-memory " + asked + ": " + mib(bytes) +
+                " is less than one session of this model needs, " + mib(least) + " (" +
+                std::to_string(model.kv_bytes_per_position >> 10) +
+                " KiB a token); give it more memory, or use --kv-dtype bf16 or a smaller model");
 }
 
 }  // namespace outrider

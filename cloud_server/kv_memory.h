@@ -13,16 +13,20 @@
 
 namespace outrider {
 
-// The smaller of the machine's available memory and what the control groups above this process
-// still allow. root: parent of proc and sys; "" except in tests.
+// The least of the machine's available memory, what the control groups above this process still
+// allow, and what it may still map. root: parent of proc and sys; "" except in tests.
 std::int64_t free_memory(const std::string& root = "");
 
 // Memory of a session of minimal length.
 std::int64_t smallest_session_bytes(const ModelInfo& model);
 
-// The bound for all KV caches. asked: --kv-cache-memory. INVALID_ARGUMENT, with the remedy, if a
-// session of minimal length does not fit.
+// The bound for all KV caches. asked: --kv-cache-memory. If a session of minimal length does not
+// fit, INVALID_ARGUMENT, or RESOURCE_EXHAUSTED for auto, with the remedy.
 Result<std::int64_t> kv_cache_bytes(const std::string& asked, const ModelInfo& model,
                                     std::int64_t free_bytes);
+
+// RESOURCE_EXHAUSTED if the system does not give this model so many bytes for keys and values,
+// which are taken for a moment: else every answer would wait for them.
+Status check_kv_memory(Model& model, std::int64_t bytes);
 
 }  // namespace outrider

@@ -20,6 +20,8 @@ namespace {
 
 // How often a draining server looks for a second signal.
 constexpr Duration kSignalPoll = std::chrono::milliseconds(50);
+// How often a server that starts looks for its first.
+constexpr Duration kStartPoll = std::chrono::milliseconds(10);
 // How often a serving one looks for a device that hangs.
 constexpr Duration kWatchPoll = std::chrono::milliseconds(100);
 // How often the supervisor gets a sign of life.
@@ -53,6 +55,19 @@ void block_signals() {
   sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
+
+StartSignals::StartSignals()
+    : thread_([](const std::stop_token& stop) {
+        const sigset_t signals = ending_signals();
+        const timespec poll{.tv_sec = 0, .tv_nsec = kStartPoll.count()};
+        while (!stop.stop_requested()) {
+          const int signal = sigtimedwait(&signals, nullptr, &poll);
+          if (signal <= 0) continue;
+          std::signal(signal, SIG_DFL);
+          pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+          raise(signal);
+        }
+      }) {}
 
 Server::Server(const LoadedTarget& target, ServerOptions options)
     : target_(target),

@@ -13,12 +13,13 @@
 // may finish, new ones are refused with UNAVAILABLE; after shutdown_timeout what is left is cut. A
 // second signal cuts at once. SIGHUP: the keys are read again.
 //
-// A pass that runs for longer than SchedulerOptions::pass_limit, or three passes in a row that the
-// device fails: NOT_SERVING, streams end with UNAVAILABLE, so that edges go elsewhere or come back,
-// and the process ends, with kExitHung or an error, for its supervisor to start anew.
+// A pass that runs for longer than SchedulerOptions::pass_limit, three passes in a row that the
+// device fails, or weights that were cut short: NOT_SERVING, streams end with UNAVAILABLE, so that
+// edges go elsewhere or come back, and the process ends, with kExitHung or an error, for its
+// supervisor to start anew.
 //
-// Thread rule: main thread. block_signals() before any other thread starts. Ownership: the target
-// outlives it. SPDX-License-Identifier: Apache-2.0
+// Thread rule: main thread. block_signals() before any other thread starts, StartSignals until run().
+// Ownership: the target outlives it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -27,6 +28,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cloud_server/access.h"
@@ -71,6 +73,16 @@ inline constexpr int kExitHung = 75;
 
 // SIGTERM, SIGINT and SIGHUP wait until run() asks for them.
 void block_signals();
+
+// While run() does not ask for them yet: SIGTERM and SIGINT end the process at once, as they end
+// programs that do not block them.
+class StartSignals final {
+ public:
+  StartSignals();
+
+ private:
+  std::jthread thread_;
+};
 
 class Server final {
  public:

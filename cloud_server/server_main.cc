@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cloud_server/access.h"
 #include "cloud_server/admission/token_file.h"
@@ -13,7 +14,9 @@
 #include "cloud_server/options.h"
 #include "cloud_server/server.h"
 #include "common/base/address.h"
+#include "common/base/processors.h"
 #include "common/cli/program.h"
+#include "common/cli/resources.h"
 #include "common/http/listener.h"
 #include "common/telemetry/log.h"
 #include "proto/codec.h"
@@ -197,7 +200,7 @@ Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
   }
   OUTRIDER_RETURN_IF_ERROR(kv_bytes.status());
   scheduler.kv.max_bytes = *kv_bytes;
-  return {};
+  return target.draft == nullptr ? check_kv_memory(*target.model, *kv_bytes) : Status();
 }
 
 // HTTP has no TLS here: prompts and keys would cross the network in plaintext.
@@ -234,7 +237,16 @@ Result<ServerOptions> server_options(const ServerFlags& flags, const LoadedTarge
   return options;
 }
 
-Status run_server(const ServerFlags& flags) {
+Status check_resources(const TargetOptions& target) {
+  const int own = target.loading.threads > 0 ? target.loading.threads : usable_processors();
+  OUTRIDER_RETURN_IF_ERROR(check_threads(own + target.draft_threads + kThreadsBesideCompute));
+  // gRPC 1.51 never accepts another connection after it has run out of descriptors (CVE-2023-4785).
+  log(LogLevel::kDebug, "file descriptors", {{"limit", raise_descriptor_limit()}});
+  return check_descriptors(kDescriptors);
+}
+
+Status run_server(const ServerFlags& flags, std::optional<StartSignals>& signals) {
+  OUTRIDER_RETURN_IF_ERROR(check_resources(flags.target));
   const std::string& token_file = flags.server.token_file;
   OUTRIDER_RETURN_IF_ERROR(
       check_access({.host = flags.server.rpc.listen.host,
@@ -254,6 +266,7 @@ Status run_server(const ServerFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(ServerOptions options, server_options(flags, target));
   options.scheduler.draft_source = drafts_by;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(target, options));
+  signals.reset();  // a supervisor may end it once it is ready
   print_start(flags, target, options.scheduler, *server, to_seconds(clock.now() - started));
   const Status served = server->run();
   if (flags.target.pacer != nullptr) print_overruns(flags.target.pacer->counts());
@@ -281,20 +294,19 @@ int token_command(int argc, char** argv) {
 
 // CLI11 throws only if a flag is declared wrongly.
 int server_main(int argc, char** argv, const ServerParts& parts) {
-  block_signals();
   if (argc > 1 && std::string_view(argv[1]) == "token") return token_command(argc, argv);
   Program program(parts.program,
                   "Holds the target model and decides what edges drafted.\n"
                   "'outrider-server token new NAME' makes a key for an edge.");
+  block_signals();
+  std::optional<StartSignals> signals(std::in_place);
   ServerFlags flags;
   add_flags(program.app(), flags, parts);
   std::string name, file;
   if (Program::asks_for_reference(argc, argv)) add_token_command(program.app(), name, file);
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;
   take_over_grpc_log();
-  // gRPC 1.51 never accepts another connection after it has run out of descriptors (CVE-2023-4785).
-  log(LogLevel::kDebug, "file descriptors", {{"limit", raise_descriptor_limit()}});
-  const Status served = run_server(flags);
+  const Status served = run_server(flags, signals);
   // stdout is not checked for the start block: its reader may have closed it since.
   return served.ok() ? kExitOk : program.finish(served);
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/cli/program.h"
 
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
@@ -12,9 +14,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
@@ -31,6 +36,51 @@ namespace {
 
 constexpr std::string_view kPrintCompletion = "--print-completion";
 constexpr std::string_view kPrintMan = "--print-man";
+
+// Written by end_for_lack(), which may allocate nothing. One program a process.
+std::string& words_before() {
+  static std::string name;
+  return name;
+}
+
+[[noreturn]] void end_with(const char* words) {
+  const std::string& name = words_before();
+  const std::array<iovec, 3> parts = {{{const_cast<char*>(name.data()), name.size()},
+                                       {const_cast<char*>(words), std::strlen(words)},
+                                       {const_cast<char*>("\n"), 1}}};
+  if (writev(STDERR_FILENO, parts.data(), static_cast<int>(parts.size())) < 0) {
+    // Nobody hears it.
+  }
+  std::_Exit(kExitRuntime);
+}
+
+// A mapped file was cut short in the moment in which it was read.
+void end_for_cut_file(int /*signal*/) {
+  end_with(
+      "a file in use was cut short, or its disk failed (SIGBUS). Remedy: replace files by "
+      "renaming, "
+      "and start anew with whole ones");
+}
+
+// An exception that nobody takes. A thread or memory that the system refuses is no fault of this
+// program's: it says so and ends, wherever it was. Anything else is a fault, and leaves a core.
+[[noreturn]] void end_for_lack() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    end_with("out of memory. Remedy: a smaller context or model, or a higher limit of memory");
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      end_with(
+          "the system refuses another thread. Remedy: a higher limit of tasks (ulimit -u, "
+          "systemd's "
+          "TasksMax, a container's pids limit) or of memory (ulimit -v), or fewer --threads");
+    }
+  } catch (...) {
+    std::abort();
+  }
+  std::abort();
+}
 
 // The whole of `text` as a number.
 template <typename T>
@@ -191,6 +241,9 @@ void harden(CLI::App& app) {
 Program::Program(const std::string& name, const std::string& description)
     : app_(description, name), config_(std::make_shared<ConfigReader>(app_)) {
   std::signal(SIGPIPE, SIG_IGN);
+  words_before() = name + ": ";
+  std::set_terminate(end_for_lack);
+  std::signal(SIGBUS, end_for_cut_file);
   app_.option_defaults()->always_capture_default();
   app_.set_help_flag("-h,--help", "Print the flags that are usually needed");
   app_.set_help_all_flag("--help-all", "Print all flags");

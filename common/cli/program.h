@@ -20,6 +20,9 @@
 // A reader that goes away, of stdout, of stderr or of a socket, is a failed write and never the end
 // of the process (SIGPIPE is ignored).
 //
+// A program that lacks a thread or memory in a place where no caller can be told says so in one
+// sentence and ends with kExitRuntime: construct its Program first of all in main().
+//
 // Thread rule: main thread, before others start. SPDX-License-Identifier: Apache-2.0
 #pragma once
 

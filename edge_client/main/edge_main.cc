@@ -3,7 +3,9 @@
 
 #include <optional>
 
+#include "common/base/processors.h"
 #include "common/cli/program.h"
+#include "common/cli/resources.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/options.h"
 #include "proto/grpc_log.h"
@@ -81,13 +83,28 @@ constexpr char kPackExamples[] = R"(Examples:
 A pack holds weights as this program computes with them, tokenizer, config, early exits and what
 prunes (--predictor) in one file. It is of one dtype, and of this program's version of the kernels.)";
 
+// Threads beside those that compute: of one answer with a server, and without.
+constexpr int kThreadsOnline = 20;
+constexpr int kThreadsOffline = 8;
+
+// Threads and files that an answer needs.
+Status check_resources(const AnswerOptions& answer, bool serves) {
+  const GenerationConfig& config = answer.generation;
+  const int pool = config.loading.threads > 0 ? config.loading.threads : usable_processors();
+  const int pools = (config.model.empty() ? 0 : 1) + (config.target.empty() ? 0 : 1);
+  const bool stays_here = answer.offline || config.mode == Mode::kOffline;
+  const int beside = serves ? kThreadsBesideCompute : stays_here ? kThreadsOffline : kThreadsOnline;
+  OUTRIDER_RETURN_IF_ERROR(check_threads(pool * pools + beside));
+  return check_descriptors(kDescriptors);
+}
+
 }  // namespace
 
 int edge_main(int argc, char** argv, const EdgeParts& parts) {
-  Interrupts interrupts;  // before anything that a Ctrl-C might come into
   Program program(parts.program,
                   "Answers with a large model elsewhere, faster: a small draft model on "
                   "this device guesses ahead,\nthe target model decides every token.");
+  Interrupts interrupts;  // before anything that a Ctrl-C might come into
   CLI::App& app = program.app();
   app.require_subcommand(1);
   app.footer(kExamples);
@@ -109,9 +126,8 @@ int edge_main(int argc, char** argv, const EdgeParts& parts) {
   add_serve_flags(*serve, serving);
   add_answer_flags(*serve, answer, parts);
   DoctorOptions examination;
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "Say whether drafting pays off, by whom and how")
-          ->footer(kDoctorExamples);
+  CLI::App* doctor = app.add_subcommand("doctor", "Say whether drafting pays off, by whom and how")
+                         ->footer(kDoctorExamples);
   add_doctor_flags(*doctor, examination);
   add_answer_flags(*doctor, answer, parts);
   CLI::App* tokenize =
@@ -133,6 +149,7 @@ int edge_main(int argc, char** argv, const EdgeParts& parts) {
     if (tokenize->parsed()) return tokenize_command(tokens);
     if (detokenize->parsed()) return detokenize_command(tokens);
     if (pack->parsed()) return pack_command(packing);
+    OUTRIDER_RETURN_IF_ERROR(check_resources(answer, serve->parsed()));
     if (run->parsed()) return run_command(answer, prompt, interrupts);
     if (doctor->parsed()) return doctor_command(answer, examination, interrupts);
     if (serve->parsed()) return serve_command(answer, serving, interrupts);

@@ -58,8 +58,9 @@ TEST(KvMemory, LeavesRoomForWeightsAndRefusesLessThanASession) {
   EXPECT_GT(most, 2000 * kMiB);
   EXPECT_EQ(*kv_cache_bytes("2G", model, 0), 2048 * kMiB);
   const Status little = kv_cache_bytes("auto", model, 1500 * kMiB).status();
-  EXPECT_EQ(little.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(little.code(), StatusCode::kResourceExhausted) << "no flag is wrong";
   EXPECT_THAT(little.message(), HasSubstr("512 MiB (1024 KiB a token)"));
+  EXPECT_EQ(kv_cache_bytes("1M", model, 0).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(KvMemory, OfADeviceWithMemoryOfItsOwnIsWhatThatHas) {

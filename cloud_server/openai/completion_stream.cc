@@ -27,7 +27,11 @@ AdmissionResult CompletionStream::begin(Tenants* tenants, StreamOwner owner) {
 void CompletionStream::on_event(const VerifierEvent& event) {
   if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
   const auto& ended = std::get<StreamEnded>(event);
-  const Status told = faults_.end(client_.who, ended.status, ended.for_the_log);
+  Status told = faults_.end(client_.who, ended.status, ended.for_the_log);
+  // An engine that is overloaded has said when to come back. Else the request itself is too large.
+  if (told.code() == StatusCode::kResourceExhausted && !retry_after_) {
+    told = failed_precondition(told.message());
+  }
   if (!told_) fail(told);
 }
 

@@ -59,7 +59,8 @@ Status KvPool::allocate() {
     count /= 2;
     pages = model_.new_pages(static_cast<std::int32_t>(count));
   }
-  if (!pages.ok()) return pages.status();
+  too_large_ = !pages.ok();  // nobody has any that could become free
+  if (too_large_) return pages.status();
   memory_.emplace(*std::move(pages));
   return {};
 }
@@ -72,6 +73,7 @@ std::int64_t KvPool::used_bytes() const {
 // Room for so many more pages of the session, beside what others were promised: what nobody uses
 // goes first. How much memory there is, is not for edges.
 Status KvPool::make_room(const Lease& lease, std::int32_t pages) {
+  OUTRIDER_RETURN_IF_ERROR(check_size(lease, pages));
   OUTRIDER_RETURN_IF_ERROR(make_room_in_share(lease, pages));
   const std::int32_t others =
       std::accumulate(promised_.begin(), promised_.end(), 0) - lease.promised;
@@ -85,6 +87,25 @@ Status KvPool::make_room(const Lease& lease, std::int32_t pages) {
     return resource_exhausted("this verifier is short of memory for keys and values");
   }
   return {};
+}
+
+// A session that needs more than all that it may ever have is told so, in tokens.
+Status KvPool::check_size(const Lease& lease, std::int32_t pages) {
+  const std::int64_t page_bytes = model_.info().kv_bytes_per_position * KvPages::kRows;
+  const std::int64_t share = options_.tenant_bytes ? options_.tenant_bytes(lease.tenant) : 0;
+  std::int64_t most = memory_->pages->count();
+  const bool by_share = share > 0 && page_bytes > 0 && share / page_bytes < most;
+  if (by_share) most = share / page_bytes;
+  const std::int64_t needed = std::ssize(lease.cache->slots().text_pages()) + pages;
+  too_large_ = needed > most;
+  if (!too_large_) return {};
+  share_short_ = by_share;
+  why_short_ = by_share ? "tenant " + lease.tenant : "--kv-cache-memory";
+  const auto tokens = [](std::int64_t count) { return std::to_string(count * KvPages::kRows); };
+  return resource_exhausted(
+      "this answer needs memory for the keys and values of " + tokens(needed) + " tokens, and " +
+      (by_share ? "kv-memory of this key's tenant" : "this verifier") + " has room for " +
+      tokens(most) + ". Remedy: a shorter prompt, or fewer max_tokens");
 }
 
 Status KvPool::make_room_in_share(const Lease& lease, std::int32_t pages) {

@@ -75,6 +75,8 @@ class KvPool final {
   const std::string& why_short() const { return why_short_; }
   // It was the tenant's share that was short: nobody else's memory would help.
   bool was_share_short() const { return share_short_; }
+  // The session alone needs more than there is, or there is none: nobody's end would help.
+  bool was_too_large() const { return too_large_; }
 
   // The cache has more of the session's text now: full pages may be shared.
   void share(Lease& lease, std::span<const TokenId> text, TimePoint now);
@@ -122,6 +124,7 @@ class KvPool final {
   void begin(Lease& lease, const KvPrefixes::Found& found);
   Status make_room(const Lease& lease, std::int32_t pages);
   Status make_room_in_share(const Lease& lease, std::int32_t pages);
+  Status check_size(const Lease& lease, std::int32_t pages);
   bool drop_unused();
   std::string root_of(const SessionName& wanted);
   std::int32_t owner_of(const std::string& group);
@@ -138,6 +141,7 @@ class KvPool final {
   std::uint64_t unshared_ = 0;          // roots that only one session and its successors use
   std::string why_short_;
   bool share_short_ = false;
+  bool too_large_ = false;
   KeptList kept_;  // longest unused first
 };
 

@@ -254,7 +254,8 @@ bool Seating::take_memory(VerifyStreams& streams, const Candidate& candidate,
   VerifyStream& stream = streams.at(candidate.stream);
   const auto reserve = [&] { return stream.reserve(pool_, candidate.bounds, now); };
   Status room = reserve();
-  while (!room.ok() && !pool_.was_share_short()) {
+  const auto is_its_own = [&] { return pool_.was_share_short() || pool_.was_too_large(); };
+  while (!room.ok() && !is_its_own()) {
     const std::vector<MemoryHolder> holders = memory_holders(streams, riders, now);
     const auto other = least_urgent(holders, {.stream = candidate.stream, .rank = stream.rank()});
     if (!other || (*other == candidate.stream && holders.size() == 1)) break;
@@ -267,7 +268,7 @@ bool Seating::take_memory(VerifyStreams& streams, const Candidate& candidate,
   const bool others_hold_some = std::ranges::any_of(streams, [&](const auto& entry) {
     return entry.first != candidate.stream && entry.second.holds_memory();
   });
-  if (!others_hold_some || pool_.was_share_short()) starve(candidate.stream, room);
+  if (!others_hold_some || is_its_own()) starve(candidate.stream, room);
   return false;
 }
 

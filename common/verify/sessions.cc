@@ -218,7 +218,8 @@ void Sessions::admit_waiting(TimePoint now) {
     }
     if (!has_place_for(next->second)) break;
     const Status opened = open_session(next, now);
-    if (next->second.waits() && opened.code() == StatusCode::kResourceExhausted) {
+    const bool is_short = opened.code() == StatusCode::kResourceExhausted;
+    if (next->second.waits() && is_short && !pool_.was_too_large()) {
       full = opened;
       inner = pool_.why_short();
       if (!pool_.was_share_short()) break;
@@ -227,6 +228,7 @@ void Sessions::admit_waiting(TimePoint now) {
     }
     flush(next->first, next->second);
     if (!opened.ok()) {
+      if (next->second.waits()) ++stats_.sessions_refused;
       close(next, opened, now);
     } else if (next->second.session()->finished()) {
       close(next, {}, now);
@@ -390,25 +392,28 @@ void Sessions::retire(VerifyStream& stream, TimePoint now) {
 
 void Sessions::break_off(Streams::iterator at, const Status& why, TimePoint now) {
   if (why.code() != StatusCode::kResourceExhausted) return close(at, why, now);
-  starve(at, "this verifier is short of memory for this pass", why.message(), now);
+  starve(at, overloaded(at->first, "this verifier is short of memory for this pass"), why.message(),
+         now);
 }
 
 // Its memory goes to the others.
-void Sessions::starve(Streams::iterator at, const std::string& told, const std::string& inner,
+void Sessions::starve(Streams::iterator at, const Status& told, const std::string& inner,
                       TimePoint now) {
   end_session(at->second, now);
   at->second.discard(pool_);
   --sessions_open_;
   room_may_be_free_ = true;
   why_short_ = inner;
-  close(at, overloaded(at->first, told), now);
+  close(at, told, now);
 }
 
 std::vector<Rider> Sessions::next_pass(TimePoint now) {
   admit_waiting(now);
   std::vector<Rider> riders =
       seating_.next_pass(streams_, now, [&](StreamId id, const Status& why) {
-        starve(streams_.find(id), why.message(), pool_.why_short(), now);
+        // One that is too large would come back for nothing.
+        const Status told = pool_.was_too_large() ? why : overloaded(id, why.message());
+        starve(streams_.find(id), told, pool_.why_short(), now);
       });
   for (const Rider& rider : riders) flush(rider.stream, streams_.at(rider.stream));
   return riders;

@@ -105,8 +105,7 @@ class Sessions final {
   void close(Streams::iterator at, const Status& status, TimePoint now);
   void end_session(const VerifyStream& stream, TimePoint now);
   void retire(VerifyStream& stream, TimePoint now);
-  void starve(Streams::iterator at, const std::string& told, const std::string& inner,
-              TimePoint now);
+  void starve(Streams::iterator at, const Status& told, const std::string& inner, TimePoint now);
 
   const SchedulerOptions options_;
   const Target target_;

@@ -92,6 +92,36 @@ TEST_F(CompletionServerTest, AFaultOfThisSidesIsCountedAndLoggedAndItsWordsStayH
   EXPECT_THAT(ask(kPrompt), HasSubstr(" 200 "));
 }
 
+// A client that is told to come back would come for ever.
+TEST_F(CompletionServerTest, AnAnswerThatMemoryNeverHoldsIsRefusedWithItsSize) {
+  toy_->set_kv_bytes_per_position(1024);
+  scheduler_options_.kv.max_bytes = 2 * 64 * 1024;
+  start();
+  EXPECT_THAT(ask(R"({"prompt": ")" + std::string(150, '?') + R"(", "max_tokens": 80})"),
+              AllOf(HasSubstr(" 400 "), HasSubstr("room for 128"), Not(HasSubstr("Retry-After"))));
+  EXPECT_THAT(ask(kPrompt), HasSubstr(" 200 "));
+}
+
+// Before it is made tokens of, which takes long. A text that may fit is counted.
+TEST_F(CompletionServerTest, ATextThatCanNeverFitIsRefusedByItsLength) {
+  options_.chat = {.templates = {{"default", "{{ messages[0].content | trim }}"}}};
+  start();
+  const std::string text(500000, 'x');
+  EXPECT_THAT(ask(R"({"prompt": ")" + text + R"("})"),
+              AllOf(HasSubstr(" 400 "), HasSubstr("at least 38462 tokens"), HasSubstr("256")));
+  const auto chat = [&](const std::string& content) {
+    HttpClient client(http_->address());
+    client.post("/v1/chat/completions", R"({"messages": [{"role": "user", "content": ")" + content +
+                                            R"("}], "max_tokens": 1})");
+    return client.read_all();
+  };
+  EXPECT_THAT(chat(text), AllOf(HasSubstr(" 400 "), HasSubstr("at least")));
+  EXPECT_THAT(chat(std::string(500000, ' ') + "x"), Not(HasSubstr("at least")))
+      << "of which the template writes one character";
+  EXPECT_THAT(ask(R"({"prompt": ")" + std::string(3000, '?') + R"("})"),
+              AllOf(HasSubstr(" 400 "), Not(HasSubstr("at least"))));
+}
+
 TEST_F(CompletionServerTest, AFaultInTheMiddleOfAStreamIsMaskedToo) {
   start("5");
   HttpClient client(http_->address());

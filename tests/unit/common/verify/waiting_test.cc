@@ -42,6 +42,57 @@ TEST_F(KvMemoryTest, SessionsBeyondTheBoundAreToldToComeBack) {
   EXPECT_LE(scheduler().stats().kv_bytes, 2 * kOneSession);
 }
 
+// Not to come back in a while, for ever.
+TEST_F(KvMemoryTest, AnAnswerThatNeverFitsIsRefusedWithItsSize) {
+  ToyModel model(8, 4096);
+  model.set_kv_bytes_per_position(1024);
+  options_.kv.max_bytes = 5 * 64 * 1024;
+  options_.kv.tenant_bytes = [](const std::string& tenant) {
+    return tenant == "bob" ? kOneSession : 0;
+  };
+  scheduler_.emplace(model, options_);
+  open(1, open_message({2}, 100), kAlice);
+  open(2, open_message(long_text(300), 100), kAlice);
+  open(3, open_message(long_text(100), 100), kBob);
+  for (const auto& [stream, size, room] :
+       {std::tuple(2, "384", "320"), std::tuple(3, "192", "128")}) {
+    ASSERT_TRUE(ended(static_cast<StreamId>(stream))) << stream;
+    const Status status = *ended(static_cast<StreamId>(stream));
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+    EXPECT_THAT(status.message(),
+                testing::AllOf(HasSubstr(size), HasSubstr(room), testing::Not(HasSubstr("retry"))));
+    EXPECT_THAT(heard<Notice>(static_cast<StreamId>(stream)), IsEmpty());
+  }
+  EXPECT_EQ(scheduler().stats().sessions_refused, 2u);
+  finish_all();
+  EXPECT_EQ(scheduler().stats().finished_length, 1u) << "others are not concerned";
+}
+
+// The system gives it none.
+class ModelWithoutMemory final : public Model {
+ public:
+  explicit ModelWithoutMemory(Model& model) : model_(model) {}
+  const ModelInfo& info() const override { return model_.info(); }
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t /*count*/) override {
+    return resource_exhausted("there is no memory");
+  }
+  Status forward(std::span<const Row> rows, PassOutput& out) override {
+    return model_.forward(rows, out);
+  }
+
+ private:
+  Model& model_;
+};
+
+TEST_F(KvMemoryTest, WhereThereIsNoneAtAllNobodyIsToldToComeBack) {
+  ModelWithoutMemory model(model_);
+  scheduler_.emplace(model, options_);
+  open(1, open_message({1}, 100));
+  ASSERT_TRUE(ended(1));
+  EXPECT_EQ(ended(1)->message(), "there is no memory");
+  EXPECT_THAT(heard<Notice>(1), IsEmpty());
+}
+
 TEST_F(KvMemoryTest, ATenantBeyondItsShareIsToldWhichAndOthersAreNotConcerned) {
   options_.kv.tenant_bytes = [](const std::string& tenant) {
     return tenant == "alice" ? 2 * kOneSession : 0;
@@ -87,7 +138,7 @@ TEST_F(KvMemoryTest, ManyShortSessionsFitWhereOneWholeContextWouldNot) {
   EXPECT_EQ(scheduler().stats().finished_length, 4u);
 }
 
-TEST_F(KvMemoryTest, ASessionThatOutgrowsTheBoundEndsWithADelayAndTheOthersFinish) {
+TEST_F(KvMemoryTest, ASessionThatOutgrowsTheBoundIsToldItsSizeAndTheOthersFinish) {
   ToyModel model(8, 4096);
   model.set_kv_bytes_per_position(1024);
   options_.kv.max_bytes = 5 * 64 * 1024 + kOneSession;
@@ -105,7 +156,8 @@ TEST_F(KvMemoryTest, ASessionThatOutgrowsTheBoundEndsWithADelayAndTheOthersFinis
   EXPECT_EQ(heard<Usage>(2).size(), 1u);
   ASSERT_TRUE(ended(1));
   EXPECT_EQ(ended(1)->code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(heard<Notice>(1), SizeIs(1));
+  EXPECT_THAT(ended(1)->message(), HasSubstr("512 tokens")) << "one page more than the 448 of all";
+  EXPECT_THAT(heard<Notice>(1), IsEmpty()) << "it would outgrow it again";
 }
 
 // Two texts that do not fit together: one gives up its memory, waits, and reads its text again.

@@ -211,7 +211,7 @@ Status Server::check_metrics_key(const HttpRequest& request) {
 
 Health Server::health() const {
   return {.alive = !is_hung(),
-          .ready = ready_.load(),
+          .ready = ready_.load() && target_.model->check_unchanged().ok(),
           .version = Program::version(),
           .model_name = target_.model->info().name};
 }
@@ -249,6 +249,7 @@ Server::Event Server::await_event() {
     if (clock_.now() >= next_sign) {
       notify_supervisor("WATCHDOG=1");
       next_sign = clock_.now() + kSignOfLife;
+      if (!target_.model->check_unchanged().ok()) return Event::kBroken;
       if (keys_.changed()) reload_keys();
     }
     const int signal = sigtimedwait(&signals, nullptr, &poll);
@@ -315,6 +316,7 @@ Status Server::run() {
       exit_hung();
     case Event::kBroken:
       end_sessions();
+      OUTRIDER_RETURN_IF_ERROR(target_.model->check_unchanged());
       return internal_error("the device failed " + std::to_string(kFailuresOfABrokenDevice) +
                             " passes in a row; the log says how. Start the server anew");
     case Event::kSignal:

@@ -203,6 +203,10 @@ class Model {
   // Runs one pass: fills the rows' keys and values, writes the wanted logits. Blocks. A model
   // without layers (null) never calls the tap.
   virtual Status forward(std::span<const Row> rows, PassOutput& out) = 0;
+
+  // Any thread. kDataLoss if a file from which passes read has changed its size since it was
+  // opened: then every pass fails, and only loading it again helps.
+  virtual Status check_unchanged() const { return {}; }
 };
 
 }  // namespace outrider

@@ -181,6 +181,9 @@ HttpResponse json_response(const Json& json) {
 std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
   const auto models = [name = service.model_name, chat = service.chat, levels = service.levels,
                        created = seconds_since_1970()](const HttpRequest& request) {
+    if (name().empty()) {
+      return error_response(unavailable("no target is known yet: the server is out of reach"));
+    }
     const Result<ChatSource> source = chat();
     return models_page(request.path, name(), levels, created,
                        source.ok() ? template_hash(*source) : "");

@@ -28,6 +28,7 @@ class YieldingModel final : public Model {
     out.waited += std::chrono::steady_clock::now() - begin;
     return model_->forward(rows, out);
   }
+  Status check_unchanged() const override { return model_->check_unchanged(); }
 
  private:
   const std::unique_ptr<Model> model_;

@@ -37,13 +37,15 @@ class WholeFileModel final : public Model {
     return model_->new_pages(count);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override {
-    const std::int64_t size = size_of(file_);
-    if (size < size_) {
-      return data_loss(path_ + ", the embedding: the file was cut short, from " +
-                       std::to_string(size_) + " to " + std::to_string(size) + " bytes");
-    }
+    OUTRIDER_RETURN_IF_ERROR(check_unchanged());
     for (const Row& row : rows) OUTRIDER_RETURN_IF_ERROR(read(row.token));
     return model_->forward(rows, out);
+  }
+  Status check_unchanged() const override {
+    const std::int64_t size = size_of(file_);
+    if (size >= size_) return model_->check_unchanged();
+    return data_loss(path_ + ", the embedding: the file was cut short, from " +
+                     std::to_string(size_) + " to " + std::to_string(size) + " bytes");
   }
 
  private:

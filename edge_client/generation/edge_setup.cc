@@ -234,9 +234,12 @@ Status EdgeSetup::find_template(const std::string& tokenizer) {
   if (file) {
     // Named by the user: servers are not asked for theirs, and do not compare it.
     options.name = "default";
+    options.is_given = true;
     options.tokenizers = *file;
     if (options.own) options.own = *file;
-  } else if (remote_ != nullptr) {
+  }
+  if (remote_ != nullptr) {
+    options.tokenizer_hash = tokenizer_->content_hash();
     options.describe = [this](const std::stop_token& stop) {
       if (!told_.valid()) return remote_->describe(stop);
       const std::stop_callback forward(stop, [this] { stop_asking_.request_stop(); });

@@ -35,6 +35,10 @@ class LocalTarget final {
   Verifier& verifier() { return elastic_ != nullptr ? elastic_->verifier() : *verifier_; }
   // To measure, between answers.
   Model& model() { return flash_ != nullptr ? flash_->model() : *model_; }
+  // As the model says.
+  Status check_unchanged() const {
+    return (flash_ != nullptr ? flash_->model() : *model_).check_unchanged();
+  }
   // Null: it has no levels.
   ElasticTarget* elastic() { return elastic_.get(); }
   const ModelInfo& info() const { return (flash_ != nullptr ? flash_->model() : *model_).info(); }

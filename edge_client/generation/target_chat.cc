@@ -21,6 +21,12 @@ bool is_transient(const Status& status) {
          status.code() == StatusCode::kResourceExhausted;
 }
 
+// Of the key: whatever is asked, the answer is the same.
+bool refuses_all(const Status& status) {
+  return status.code() == StatusCode::kUnauthenticated ||
+         status.code() == StatusCode::kPermissionDenied;
+}
+
 bool is_untold(const Status& known) {
   return known.code() == StatusCode::kUnavailable;
 }
@@ -50,7 +56,7 @@ TargetChat::TargetChat(TargetChatOptions options)
       target_name_(options_.own_name) {
   if (options_.own) {
     known_ = *options_.own;
-  } else if (!asks()) {
+  } else if (!asks() || !takes_targets()) {
     known_ = options_.tokenizers;
   }
   wanted_ = asks();
@@ -66,9 +72,32 @@ TargetChat::~TargetChat() {
 
 // A template of ours that the user named needs nothing of the target; a template of the target's
 // does.
-bool TargetChat::asks() const {
+bool TargetChat::takes_targets() const {
   const std::string& name = options_.name;
-  return options_.describe && (name.empty() || (name != "none" && !named_chat_template(name)));
+  return !options_.is_given && (name.empty() || (name != "none" && !named_chat_template(name)));
+}
+
+Status TargetChat::compare_tokenizer(const TargetDescription& told) const {
+  if (options_.tokenizer_hash.empty() || told.tokenizer_hash == options_.tokenizer_hash) return {};
+  return failed_precondition(
+      "the server's target has the tokenizer " + told.tokenizer_hash + ", this edge has " +
+      options_.tokenizer_hash + " (" + options_.tokenizers_place +
+      "), so it refuses every answer. Remedy: --model or --tokenizer with the "
+      "target's tokenizer, or another --server");
+}
+
+Status TargetChat::check_server() {
+  const MutexLock lock(mu_);
+  if (!refusal_.ok()) {
+    wanted_ = asks();
+    changed_.notify_all();
+  }
+  return refusal_;
+}
+
+Status TargetChat::away() {
+  const MutexLock lock(mu_);
+  return settled_ ? away_ : unavailable("the server has not answered yet");
 }
 
 std::string TargetChat::target_name() {
@@ -162,6 +191,10 @@ bool TargetChat::take(const Result<TargetDescription>& told_target) {
   }
   away_ = Status();
   wanted_ = false;
+  refusal_ = refuses_all(told_target.status()) ? told_target.status()
+             : told_target.ok()                ? compare_tokenizer(*told_target)
+                                               : Status();
+  if (!told_target.ok() && !takes_targets()) return true;
   if (told_target.status().code() == StatusCode::kUnimplemented) {
     known_ = options_.own.value_or(options_.tokenizers);
     line_ = "chat template: that of " +
@@ -176,6 +209,7 @@ bool TargetChat::take(const Result<TargetDescription>& told_target) {
     return true;
   }
   target_name_ = told_target->model_name;
+  if (!takes_targets()) return true;
   known_ = source_of(*told_target);
   if (!options_.own || !known_.ok()) return true;
   const std::string own = template_hash(*options_.own);

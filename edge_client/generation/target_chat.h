@@ -27,8 +27,10 @@ namespace outrider {
 
 struct TargetChatOptions {
   std::string name = {};       // --chat-template; empty: the target's
+  bool is_given = false;       // --chat-template is a file: the target's own does not count
   ChatSource tokenizers = {};  // of the tokenizer's files, and where these lie
   std::string tokenizers_place = {};
+  std::string tokenizer_hash = {};  // this edge's, which must be the server's; empty: any will do
   std::optional<ChatSource> own = {};  // of this device's target; nothing: there is none
   std::string own_name = {};           // that target's
   // Asks the server; empty: there is none. Called on a thread of its own.
@@ -61,11 +63,20 @@ class TargetChat final {
   // Waits for a server that is away.
   Result<ChatSource> wait();
 
+  // Why the server refuses every answer, as it last said: FAILED_PRECONDITION for another tokenizer
+  // than the target's, UNAUTHENTICATED or PERMISSION_DENIED for the key. It is asked again, as that
+  // may have changed.
+  Status check_server();
+  // How the last try to reach the server failed; OK: it has answered, or there is none.
+  Status away();
+
   // Another server may answer by now: it is asked again. Until it has answered, nothing changes.
   void ask_again();
 
  private:
-  bool asks() const;
+  bool asks() const { return options_.describe != nullptr; }
+  bool takes_targets() const;
+  Status compare_tokenizer(const TargetDescription& told) const;
   Result<ChatSource> current() OUTRIDER_REQUIRES(mu_);
   void ask(const std::stop_token& stop);
   bool take(const Result<TargetDescription>& told);
@@ -76,6 +87,7 @@ class TargetChat final {
   CondVar changed_;
   Result<ChatSource> known_ OUTRIDER_GUARDED_BY(mu_);
   std::string target_name_ OUTRIDER_GUARDED_BY(mu_);
+  Status refusal_ OUTRIDER_GUARDED_BY(mu_);        // of every answer
   Status away_ OUTRIDER_GUARDED_BY(mu_);           // how the last try failed, while one may help
   bool settled_ OUTRIDER_GUARDED_BY(mu_) = false;  // the first try is over
   bool wanted_ OUTRIDER_GUARDED_BY(mu_) = false;   // the server is to be asked

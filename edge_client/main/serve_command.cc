@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/base/mutex.h"
 #include "common/cli/notify.h"
@@ -41,13 +42,18 @@ class UntilInterrupted final {
     over_ = true;
     changed_.notify_all();
   }
-  // Meanwhile the supervisor hears that this process lives, while it does.
-  void wait(const std::function<bool()>& is_alive) {
-    const MutexLock lock(mu_);
+  // Meanwhile calls `look` every second. An error of its own ends the wait.
+  Status wait(const std::function<Status()>& look) {
+    MutexLock lock(mu_);
     while (!over_) {
-      if (is_alive()) notify_supervisor("WATCHDOG=1");
+      lock.unlock();
+      const Status status = look();
+      lock.lock();
+      if (!status.ok()) return status;
+      if (over_) break;
       changed_.wait_until(mu_, std::chrono::steady_clock::now() + std::chrono::seconds(1));
     }
+    return {};
   }
 
  private:
@@ -75,6 +81,42 @@ void drain(EdgeServer& server, Duration timeout, Interrupts& interrupts) {
   interrupts.on_interrupt(nullptr);
 }
 
+// Tells people and the supervisor about an edge's state, once for each change.
+class Readiness final {
+ public:
+  // own: null if this device has no target. A target elsewhere answers if its own cannot.
+  Readiness(TargetChat& chat, const LocalTarget* own, bool is_offline)
+      : chat_(chat), own_(own), is_offline_(is_offline) {}
+
+  // Why every answer would fail, beside the link's reasons. Any thread.
+  Status check() {
+    if (is_offline_) return own_->check_unchanged();
+    return chat_.check_server();
+  }
+  // At the start, and every second. An error: only a new start helps.
+  Status look() {
+    if (is_offline_) OUTRIDER_RETURN_IF_ERROR(own_->check_unchanged());
+    Status now = is_offline_ ? Status() : chat_.check_server();
+    if (now.ok() && own_ == nullptr && !was_ready_) now = chat_.away();
+    if (now.ok() && !std::exchange(was_ready_, true)) {
+      std::printf("  ready\n");
+      std::fflush(stdout);
+    }
+    if (now.message() != said_.message() && !now.ok()) {
+      log(LogLevel::kWarning, "not ready", {{"reason", now.message()}});
+    }
+    said_ = now;
+    return {};
+  }
+
+ private:
+  TargetChat& chat_;
+  const LocalTarget* const own_;
+  const bool is_offline_;
+  bool was_ready_ = false;
+  Status said_;
+};
+
 }  // namespace
 
 Result<int> serve_command(const AnswerOptions& options, const ServingOptions& serve,
@@ -90,6 +132,10 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   // So that the first request need not be refused for a template that is on its way.
   setup->chat().settle(kServersTurn);
+  OUTRIDER_RETURN_IF_ERROR(setup->chat().check_server());
+  const bool is_offline = mode_of(config) == Mode::kOffline;
+  Readiness readiness(setup->chat(), setup->target(), is_offline);
+  serving.check = [&readiness] { return readiness.check(); };
   serving.own_name = setup->target() != nullptr
                          ? setup->target()->info().name
                          : name_of_model(!config.model.empty() ? config.model : config.tokenizer);
@@ -103,7 +149,7 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
     }
   }
   std::unique_ptr<RemoteProbe> probe;
-  if (mode_of(config) != Mode::kOffline) {
+  if (!is_offline) {
     OUTRIDER_ASSIGN_OR_RETURN(RemoteOptions remote, remote_options(config));
     probe = std::make_unique<RemoteProbe>(std::move(remote));
   }
@@ -112,13 +158,19 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
                             EdgeServer::start(serving, setup->parts()));
   UntilInterrupted until;
   interrupts.on_interrupt([&] { until.interrupt(); });  // a supervisor may end it once it is ready
-  std::printf("outrider-edge\n  model        %s\n  listening    http://%s\n  ready\n",
-              server->model_name().c_str(), server->address().to_string().c_str());
+  const std::string model = server->model_name();
+  std::printf("outrider-edge\n  model        %s\n  listening    http://%s\n",
+              model.empty() ? "the server's" : model.c_str(),
+              server->address().to_string().c_str());
   std::fflush(stdout);
   notify_supervisor("READY=1");
-  until.wait([&server] { return server->is_alive(); });
+  const Status lost = until.wait([&] {
+    if (server->is_alive()) notify_supervisor("WATCHDOG=1");
+    return readiness.look();
+  });
   notify_supervisor("STOPPING=1");
   drain(*server, serve.shutdown_timeout, interrupts);
+  OUTRIDER_RETURN_IF_ERROR(lost);
   return kExitOk;
 }
 

@@ -85,7 +85,8 @@ std::string EdgeServer::model_name() {
   if (!options_.served_name.empty()) return options_.served_name;
   std::string name = link_.target();
   if (name.empty() && options_.chat != nullptr) name = options_.chat->target_name();
-  return name.empty() ? options_.own_name : name;
+  const bool may_come = options_.chat != nullptr && !options_.chat->away().ok();
+  return name.empty() && !may_come ? options_.own_name : name;
 }
 
 Status EdgeServer::complete(CompletionCall call) {
@@ -99,7 +100,8 @@ Status EdgeServer::complete(CompletionCall call) {
 
 Health EdgeServer::health(const LinkWatch::View& link) {
   return {.alive = is_alive(),
-          .ready = link.can_answer && !queue_.full() && !draining_,
+          .ready = link.can_answer && !queue_.full() && !draining_ &&
+                   (!options_.check || options_.check().ok()),
           .version = options_.version,
           .model_name = model_name()};
 }
@@ -130,7 +132,12 @@ void EdgeServer::on_answer(const std::string& request_id, const AnswerReport& re
   metrics_.observe(report);
   // Another server may have come, with another template than the one that the prompt was written
   // by.
-  if (report.finish.status.code() == StatusCode::kFailedPrecondition) options_.chat->ask_again();
+  // Nor is the key it knows the same for ever.
+  const StatusCode ended = report.finish.status.code();
+  if (ended == StatusCode::kFailedPrecondition || ended == StatusCode::kUnauthenticated ||
+      ended == StatusCode::kPermissionDenied) {
+    options_.chat->ask_again();
+  }
   std::vector<LogField> fields = {{"request_id", request_id},
                                   {"finished_reason", name_of(report.finish.ending)}};
   const std::vector<LogField> used = ledger_fields(ledger_entry(report.record), report.record.bill);

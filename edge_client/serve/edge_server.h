@@ -41,6 +41,9 @@ struct EdgeServerOptions {
   std::vector<ServedLevel> levels = {};  // of an elastic target
   AnswerConfig defaults = {};            // what requests do not name
   QueueOptions queue = {};
+  // Why every answer fails, if it does, beside the link's reasons; empty: nothing is known that
+  // could.
+  std::function<Status()> check = {};
   LinkProbe* probe = nullptr;  // asks for the server between answers; null: nobody does
   std::string version = {};
 };
@@ -51,7 +54,7 @@ class EdgeServer final {
                                                    const GeneratorParts& parts);
 
   const Address& address() const { return http_->address(); }
-  // As clients read it: the target's, once that is known.
+  // As clients read it: the target's; empty until one is known.
   std::string model_name();
   // False if an answer was to end and does not: only a restart helps.
   bool is_alive() { return !queue_.hung(); }

@@ -87,12 +87,13 @@ class CpuModel final : public Model {
     OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info_, this));
     return run(rows, out);
   }
+  Status check_unchanged() const override { return weights_.files->weights.check_unchanged(); }
   const KvLayout& kv() const { return kv_; }
   const std::shared_ptr<SpareKvMemory>& spare() const { return computing_->spare; }
 
   // The pass of rows that were checked.
   Status run(std::span<const Row> rows, PassOutput& out) {
-    OUTRIDER_RETURN_IF_ERROR(weights_.files->weights.check_unchanged());
+    OUTRIDER_RETURN_IF_ERROR(check_unchanged());
     const auto vocab = static_cast<std::size_t>(info_.vocab_size);
     const auto wanted = static_cast<std::size_t>(
         std::count_if(rows.begin(), rows.end(), [](const Row& row) { return row.wants_logits; }));
@@ -150,6 +151,7 @@ class LeveledModel final : public Model {
     }
     return {};
   }
+  Status check_unchanged() const override { return full_.check_unchanged(); }
 
  private:
   // What a level computes of a pass.

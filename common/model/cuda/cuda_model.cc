@@ -44,7 +44,7 @@ class CudaModel final : public Model {
 
   Status forward(std::span<const Row> rows, PassOutput& out) override {
     OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info_, this));
-    OUTRIDER_RETURN_IF_ERROR(parts_.weights->about().files->weights.check_unchanged());
+    OUTRIDER_RETURN_IF_ERROR(check_unchanged());
     out.vocab_size = info_.vocab_size;
     out.places.clear();
     out.row_logits = nullptr;
@@ -68,6 +68,9 @@ class CudaModel final : public Model {
       first += wanted_in(part);
     }
     return {};
+  }
+  Status check_unchanged() const override {
+    return parts_.weights->about().files->weights.check_unchanged();
   }
 
  private:

@@ -39,6 +39,7 @@ class PacedModel final : public Model {
   }
   // A failed pass is not stretched.
   Status forward(std::span<const Row> rows, PassOutput& out) override;
+  Status check_unchanged() const override { return model_->check_unchanged(); }
 
   // Any thread.
   PaceCounts counts() const {

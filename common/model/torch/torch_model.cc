@@ -167,7 +167,7 @@ class TorchModel final : public Model {
 
   Status forward(std::span<const Row> rows, PassOutput& out) override {
     OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info_, this));
-    OUTRIDER_RETURN_IF_ERROR(files_->weights.check_unchanged());
+    OUTRIDER_RETURN_IF_ERROR(check_unchanged());
     const c10::InferenceMode guard;
     out.vocab_size = info_.vocab_size;
     out.logits.clear();
@@ -182,6 +182,7 @@ class TorchModel final : public Model {
     }
     return {};
   }
+  Status check_unchanged() const override { return files_->weights.check_unchanged(); }
 
  private:
   void run_tile(std::span<const Row> rows, PassOutput& out) {

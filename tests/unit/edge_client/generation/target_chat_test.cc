@@ -7,6 +7,8 @@
 #include <atomic>
 #include <vector>
 
+#include "tests/support/eventually.h"
+
 namespace outrider {
 namespace {
 
@@ -157,16 +159,56 @@ TEST_F(TargetChatTest, OfAnotherServerIsTakenWhenItIsAskedAgain) {
   await(chat, source_with("second"));
 }
 
-TEST_F(TargetChatTest, IsNotAskedForWhereTheUserNamedAForm) {
+TEST_F(TargetChatTest, IsNotTheTargetsWhereTheUserNamedAForm) {
   for (const char* name : {"chatml", "none"}) {
     TargetChatOptions options = with_server(unavailable("refused"));
     options.name = name;
     EXPECT_EQ(*TargetChat(options).wait(), source_with("the draft's"));
+    change(told_of(source_with("the target's")));
+    TargetChat chat(options);
+    chat.settle(kLong);
+    EXPECT_EQ(*chat.wait(), source_with("the draft's"));
   }
-  EXPECT_EQ(calls_, 0);
   TargetChatOptions options = with_server(told_of(source_with("the target's")));
   options.name = "tool_use";  // perhaps one of the target's
   EXPECT_EQ(*TargetChat(options).wait(), source_with("the target's"));
+}
+
+// A server with another tokenizer refuses all prompts, by whatever template they are written.
+TEST_F(TargetChatTest, AnotherTokenizerIsNamedUntilTheServerHasTheEdgesAgain) {
+  for (const char* name : {"", "chatml"}) {
+    TargetDescription other = told_of(source_with("the target's"));
+    other.tokenizer_hash = "0ther";
+    TargetChatOptions options = with_server(other);
+    options.name = name;
+    options.tokenizer_hash = "0wn";
+    TargetChat chat(options);
+    chat.settle(kLong);
+    const Status status = chat.check_server();
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr("0ther"), HasSubstr("0wn"), HasSubstr("models/draft")));
+    other.tokenizer_hash = "0wn";
+    change(other);
+    EXPECT_TRUE(eventually([&] { return chat.check_server().ok(); }));
+  }
+}
+
+TEST_F(TargetChatTest, AKeyThatTheServerRefusesIsNamedUntilItTakesIt) {
+  TargetChat chat(with_server(unauthenticated("no key that this server knows")));
+  chat.settle(kLong);
+  EXPECT_EQ(chat.check_server().code(), StatusCode::kUnauthenticated);
+  change(told_of(source_with("the target's")));
+  EXPECT_TRUE(eventually([&] { return chat.check_server().ok(); }));
+}
+
+TEST_F(TargetChatTest, TellsWhetherTheServerIsAway) {
+  EXPECT_EQ(TargetChat(options()).away(), Status()) << "there is none";
+  TargetChat chat(with_server(unavailable("refused")));
+  chat.settle(kLong);
+  EXPECT_THAT(chat.away().message(), HasSubstr("refused"));
+  change(told_of(source_with("the target's")));
+  EXPECT_TRUE(eventually([&] { return chat.away().ok(); }));
 }
 
 TEST_F(TargetChatTest, MustBeWhatItsHashSays) {

@@ -21,6 +21,7 @@ std::vector<HttpRoute> CompletionServer::routes() {
       .tokenizer = &tokenizer_,
       .model_name = [name = options_.model_name] { return name; },
       .chat = [this] { return options_.chat; },
+      .context = options_.context,
       .complete = [this](CompletionCall call) { return complete(std::move(call)); },
       .on_refused = [this](const HttpRequest& request,
                            const Status& status) { faults_.refuse(who_asks(request), status); }};

@@ -12,10 +12,12 @@
 namespace outrider {
 
 // INVALID_ARGUMENT for a prompt that leaves no room for an answer. context: tokens of both.
+// about: words before the number, such as "at least ".
 inline Status check_prompt_fits(Position prompt_tokens, Position context,
-                                const std::string& remedy = "shorten the prompt") {
+                                const std::string& remedy = "shorten the prompt",
+                                const std::string& about = "") {
   if (prompt_tokens < context) return {};
-  return invalid_argument("the prompt has " + std::to_string(prompt_tokens) +
+  return invalid_argument("the prompt has " + about + std::to_string(prompt_tokens) +
                           " tokens, but the context holds " + std::to_string(context) + "; " +
                           remedy);
 }

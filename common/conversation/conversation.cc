@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/conversation/answer_length.h"
+
 namespace outrider {
 namespace {
 
@@ -19,6 +21,12 @@ bool drop_prefix(std::vector<ChatSegment>& segments, std::string_view text) {
 }
 
 }  // namespace
+
+Status check_text_fits(const Tokenizer& tokenizer, std::size_t bytes, Position context) {
+  if (context <= 0) return {};
+  return check_prompt_fits(static_cast<Position>(tokenizer.fewest_tokens(bytes)), context,
+                           "shorten the prompt", "at least ");
+}
 
 bool has_chat_template(const ChatSource& source, std::string_view template_name) {
   return !template_name.empty() || !source.chosen.empty() || !source.templates.empty();
@@ -36,9 +44,14 @@ Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const ChatSource
 
 Result<EncodedPrompt> encode_messages(const Tokenizer& tokenizer, const ChatTemplate& chat,
                                       const std::vector<ChatMessage>& messages,
-                                      const Json& variables) {
+                                      const Json& variables, Position context) {
   EncodedPrompt prompt{.ids = {}, .stop_ids = {}, .template_hash = chat.hash()};
-  OUTRIDER_ASSIGN_OR_RETURN(prompt.ids, chat.encode_chat(tokenizer, messages, true, variables));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<ChatSegment> segments,
+                            chat.render(messages, true, variables));
+  std::size_t bytes = 0;
+  for (const ChatSegment& segment : segments) bytes += segment.text.size();
+  OUTRIDER_RETURN_IF_ERROR(check_text_fits(tokenizer, bytes, context));
+  OUTRIDER_ASSIGN_OR_RETURN(prompt.ids, encode_segments(tokenizer, segments));
   OUTRIDER_ASSIGN_OR_RETURN(const TokenId end_of_turn, chat.end_of_turn(tokenizer));
   prompt.stop_ids = {end_of_turn};
   return prompt;

@@ -33,6 +33,10 @@ struct EncodedPrompt {
   std::string template_hash = {};
 };
 
+// Refuses a text that can never fit, before it is encoded, which takes long: INVALID_ARGUMENT.
+// context: tokens of prompt and answer; 0: it is not known.
+Status check_text_fits(const Tokenizer& tokenizer, std::size_t bytes, Position context);
+
 // Whether a prompt is written by a template, or `template_name` says that none is wanted.
 bool has_chat_template(const ChatSource& source, std::string_view template_name);
 
@@ -41,10 +45,11 @@ bool has_chat_template(const ChatSource& source, std::string_view template_name)
 Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const ChatSource& source,
                                     const std::string& text, std::string_view template_name);
 
-// A whole conversation, for an answer to its last message. variables: as ChatTemplate::render().
+// A whole conversation, for an answer to its last message. variables: as ChatTemplate::render();
+// context: as check_text_fits().
 Result<EncodedPrompt> encode_messages(const Tokenizer& tokenizer, const ChatTemplate& chat,
                                       const std::vector<ChatMessage>& messages,
-                                      const Json& variables = nullptr);
+                                      const Json& variables = nullptr, Position context = 0);
 
 class Conversation final {
  public:

@@ -339,10 +339,14 @@ Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
 }
 
 Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
-                                     const ChatSource& source, std::string_view chat_template) {
+                                     const ChatSource& source, std::string_view chat_template,
+                                     Position context) {
+  if (!request.is_chat) {
+    OUTRIDER_RETURN_IF_ERROR(check_text_fits(tokenizer, request.prompt.size(), context));
+  }
   if (!request.is_chat) return encode_prompt(tokenizer, source, request.prompt, "none");
   OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(source, chat_template));
-  return encode_messages(tokenizer, chat, request.messages, request.template_variables);
+  return encode_messages(tokenizer, chat, request.messages, request.template_variables, context);
 }
 
 }  // namespace outrider

@@ -42,9 +42,10 @@ struct CompletionRequest {
 Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
                                            const CompletionParams& defaults);
 
-// The prompt's tokens. chat_template: a name, or empty for the default of `source`. Errors: those
-// of ChatTemplate.
+// The prompt's tokens. chat_template: a name, or empty for the default of `source`. context: as
+// check_text_fits(). Errors: its own, and those of ChatTemplate.
 Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
-                                     const ChatSource& source, std::string_view chat_template);
+                                     const ChatSource& source, std::string_view chat_template,
+                                     Position context = 0);
 
 }  // namespace outrider

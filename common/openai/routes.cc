@@ -144,11 +144,13 @@ Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& r
   if (is_chat) {
     OUTRIDER_ASSIGN_OR_RETURN(source, service.chat());
   }
-  OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, encode_request(*service.tokenizer, asked, source,
-                                                                 service.chat_template));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      EncodedPrompt prompt,
+      encode_request(*service.tokenizer, asked, source, service.chat_template, service.context));
   ignored.log_new(asked.ignored);
   const std::string& level = asked.params.wish.level;
-  const AnswerName name = new_answer(level.empty() ? model : model + "@" + level, is_chat,
+  const std::string& shown = model.empty() ? asked.model : model;
+  const AnswerName name = new_answer(level.empty() ? shown : shown + "@" + level, is_chat,
                                      asked.params.text.service_tier);
   const CompletionResponder::Form form{
       .stream = asked.stream, .extras = asked.extras, .prompt_tokens = prompt.ids.size()};

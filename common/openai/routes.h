@@ -45,6 +45,7 @@ struct OpenaiService {
   // to use, empty: the source's default.
   std::function<Result<ChatSource>()> chat;
   std::string chat_template = {};
+  Position context = 0;  // tokens of prompt and answer; 0: not known here
   // Of an elastic model, full first: clients name one as MODEL@LEVEL.
   std::vector<ServedLevel> levels = {};
   CompletionParams defaults = {};  // for fields that requests do not name

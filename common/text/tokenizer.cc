@@ -135,6 +135,11 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::span<const TrustedText> part
   return ids;
 }
 
+std::size_t Tokenizer::fewest_tokens(std::size_t bytes) const {
+  const std::size_t most = state_->most_bytes_of_token;
+  return most == 0 ? 0 : (bytes + most - 1) / most;
+}
+
 Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
   StreamingDetokenizer stream(*this, skip_special);
   std::string text;

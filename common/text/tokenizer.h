@@ -72,6 +72,10 @@ class Tokenizer final {
   Result<std::vector<TokenId>> encode(std::span<const TrustedText> parts,
                                       bool add_special_tokens) const;
 
+  // A text of so many bytes has at least this number of ids, as no token of this vocabulary stands
+  // for more of it. 0 where the files allow that a text has any number, as some drop white space.
+  std::size_t fewest_tokens(std::size_t bytes) const;
+
   // The text of `ids`; see StreamingDetokenizer. Errors: kInvalidArgument for an id without token.
   Result<std::string> decode(std::span<const TokenId> ids, bool skip_special = true) const;
 

@@ -78,6 +78,29 @@ std::vector<Span> trusted_within(const JoinedText& joined, Span within,
   return out;
 }
 
+// Nothing of a text may get lost, or be joined without a bound, on its way to ids.
+std::size_t find_most_bytes_of_token(const TokenizerState& state) {
+  const BpeSpec& spec = state.model.spec();
+  const bool keeps_all = state.pre_tokenizer.makes_byte_characters() || spec.byte_fallback ||
+                         (spec.unknown && !spec.fuse_unknown);
+  const bool takes_space = std::ranges::any_of(
+      state.added.tokens(), [](const AddedToken& token) { return token.lstrip || token.rstrip; });
+  if (!keeps_all || takes_space || state.pre_tokenizer.drops_text()) return 0;
+  std::size_t longest = 4;  // of an unknown character
+  for (TokenId id = 0; id < state.vocab_size; ++id) {
+    if (!state.decoder.contains(id)) continue;
+    longest = std::max(longest, state.decoder.bytes(id).size());
+    // A text may spell out the marks of the file, such as U+2581 for a space.
+    const auto index = static_cast<std::size_t>(id);
+    const bool is_spelled = !state.pre_tokenizer.makes_byte_characters() &&
+                            index < spec.tokens.size() && spec.tokens[index];
+    if (is_spelled) longest = std::max(longest, spec.tokens[index]->size());
+    const AddedToken* added = state.added.find(id);
+    if (added != nullptr) longest = std::max(longest, added->content.size());
+  }
+  return longest * state.normalizer.most_bytes_for_one();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<const TokenizerState>> TokenizerState::create(TokenizerParts parts,
@@ -118,6 +141,7 @@ Result<std::unique_ptr<const TokenizerState>> TokenizerState::create(TokenizerPa
   if (config.eos_token) state->eos = id_of(*config.eos_token);
   state->content_hash = hash_tokenizer_content(state->normalizer, state->pre_tokenizer,
                                                state->model, state->added, state->decoder);
+  state->most_bytes_of_token = find_most_bytes_of_token(*state);
   return std::unique_ptr<const TokenizerState>(std::move(state));
 }
 

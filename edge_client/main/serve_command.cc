@@ -140,6 +140,7 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
                          ? setup->target()->info().name
                          : name_of_model(!config.model.empty() ? config.model : config.tokenizer);
   serving.chat = &setup->chat();
+  if (is_offline) serving.context = setup->target()->info().max_positions;
   serving.defaults = config.answer;
   serving.version = Program::version();
   if (ElasticTarget* const elastic = setup->parts().elastic) {

@@ -47,6 +47,7 @@ std::vector<HttpRoute> EdgeServer::routes() {
        .model_name = [this] { return model_name(); },
        .chat = [this] { return options_.chat->now(); },
        .chat_template = options_.chat->name(),
+       .context = options_.context,
        .levels = options_.levels,
        .defaults = params_of(options_.defaults),
        .complete = [this](CompletionCall call) { return complete(std::move(call)); }});

@@ -36,8 +36,9 @@ namespace outrider {
 struct EdgeServerOptions {
   HttpServerOptions http = {.listen = {"127.0.0.1", 8080}};
   std::string served_name = {};          // of the model, as clients read it; empty: the target's
-  std::string own_name = {};             // until a target has sent its own, and in metrics
+  std::string own_name = {};             // where the target does not send its own, and in metrics
   TargetChat* chat = nullptr;            // what conversations are written by; outlives the server
+  Position context = 0;                  // of the target; 0: it is not known here
   std::vector<ServedLevel> levels = {};  // of an elastic target
   AnswerConfig defaults = {};            // what requests do not name
   QueueOptions queue = {};

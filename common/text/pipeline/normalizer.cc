@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/text/pipeline/normalizer.h"
 
+#include <type_traits>
+
 #include "common/text/pipeline/unicode.h"
 
 namespace outrider {
@@ -83,6 +85,24 @@ Result<std::string> Normalizer::apply(std::string_view text) const {
     }
   }
   return current;
+}
+
+std::size_t Normalizer::most_bytes_for_one() const {
+  const auto of = [](const auto& step) -> std::size_t {
+    using Step = std::decay_t<decltype(step)>;
+    // A character shrinks to a third when it is decomposed (a fourth in a compatible form), and
+    // what is composed then to a third again.
+    if constexpr (std::is_same_v<Step, UnicodeFormStep>) return 12;
+    if constexpr (std::is_same_v<Step, LowercaseStep>) return 3;
+    if constexpr (std::is_same_v<Step, PrependStep>) return 1;
+    if constexpr (std::is_same_v<Step, ReplaceStep>) {
+      return step.pattern.source() == " " && !step.content.empty() ? 1 : 0;
+    }
+    return 0;
+  };
+  std::size_t product = 1;
+  for (const NormalizerStep& step : steps_) product *= std::visit(of, step);
+  return product;
 }
 
 std::string Normalizer::describe() const {

@@ -52,6 +52,9 @@ class Normalizer final {
 
   bool empty() const { return steps_.empty(); }
 
+  // How many bytes of a text become one byte of its result at most; 0: any number.
+  std::size_t most_bytes_for_one() const;
+
   // One line per step; steps with equal descriptions behave alike.
   std::string describe() const;
 

@@ -169,6 +169,13 @@ Result<Pieces> PreTokenizer::apply(std::string text, bool at_start) const {
   return pieces;
 }
 
+bool PreTokenizer::drops_text() const {
+  return std::ranges::any_of(steps_, [](const PreTokenizerStep& step) {
+    const auto* split = std::get_if<SplitStep>(&step);
+    return split != nullptr && split->behavior == SplitBehavior::kRemoved;
+  });
+}
+
 bool PreTokenizer::makes_byte_characters() const {
   bool made = false;
   for (const PreTokenizerStep& step : steps_) {

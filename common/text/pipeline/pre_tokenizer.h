@@ -58,6 +58,9 @@ class PreTokenizer final {
   // SplitPattern; kResourceExhausted if a step's result exceeds max_step_bytes().
   Result<Pieces> apply(std::string text, bool at_start) const;
 
+  // Whether a part of a text may be in no piece.
+  bool drops_text() const;
+
   // Whether pieces consist of byte characters only.
   bool makes_byte_characters() const;
 

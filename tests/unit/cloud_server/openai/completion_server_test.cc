@@ -187,11 +187,15 @@ TEST_F(CompletionServerTest, ClientsFaultsAreCounted) {
 }
 
 TEST_F(CompletionServerTest, ARefusalForWantOfRoomCarriesTheEnginesDelay) {
-  scheduler_options_.kv.max_bytes = 1;  // one page of 64 rows
-  scheduler_options_.max_rows = 80;
+  scheduler_options_.kv.max_bytes = 128;  // two pages of 64 rows, which one answer has
+  scheduler_options_.max_queued_requests = 0;
   model_.set_kv_bytes_per_position(1);
   scheduler_options_.retry_after = std::chrono::seconds(7);
-  start();
+  start("20");
+  HttpClient holder(http_->address());
+  holder.post("/v1/completions",
+              R"({"prompt": "The robot", "stream": true, "ignore_eos": true, "max_tokens": 90})");
+  holder.read_until("\"text\"");
   EXPECT_THAT(ask(kPrompt),
               AllOf(HasSubstr(" 429 "), testing::ContainsRegex("Retry-After: (7|8|9|10|11)")));
 }

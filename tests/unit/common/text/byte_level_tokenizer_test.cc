@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+#include <string>
+#include <vector>
+
 #include "common/text/tokenizer.h"
 #include "tests/unit/common/text/small_tokenizers.h"
 
@@ -128,6 +132,71 @@ TEST(ByteLevelTokenizer, ReadsIllFormedTextAsReplacementCharacters) {
                    "a\xf0\x9f\x98"
                    "b\xff\xc3"),
             encode(tokenizer, "a\uFFFDb\uFFFD\uFFFD"));
+}
+
+// Drawn from parts that tokens are made of, and from what normalisers change.
+std::string drawn_text(std::mt19937& draw) {
+  static const std::vector<std::string> kParts = {"hello",
+                                                  " ",
+                                                  "    ",
+                                                  "a",
+                                                  "ab",
+                                                  "b",
+                                                  "▁",
+                                                  "▁▁▁",
+                                                  "é",
+                                                  "e\xCC\x81",
+                                                  "Å",
+                                                  "각",
+                                                  "\xF0\x9D\x90\x80",
+                                                  "ffi",
+                                                  "ﬃ",
+                                                  "\xFF",
+                                                  "<|im_end|>",
+                                                  "<s>",
+                                                  "\n",
+                                                  "0"};
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += kParts[draw() % kParts.size()];
+  return text;
+}
+
+TEST(FewestTokens, NoTextHasFewer) {
+  std::vector<Json> files = {small_byte_level(), small_sentencepiece()};
+  for (const char* form : {"NFC", "NFD", "NFKC", "NFKD", "Lowercase"}) {
+    files.push_back(small_byte_level());
+    files.back()["normalizer"] = {{"type", form}};
+  }
+  std::mt19937 draw(1);
+  for (const Json& file : files) {
+    const Tokenizer tokenizer = load_or_die(file);
+    EXPECT_GT(tokenizer.fewest_tokens(100000), 100u) << file["normalizer"].dump();
+    for (int i = 0; i < 500; ++i) {
+      const std::string text = drawn_text(draw);
+      for (const bool special : {false, true}) {
+        const auto ids = encode(tokenizer, text, {.parse_special = special});
+        ASSERT_GE(ids.size(), tokenizer.fewest_tokens(text.size())) << text;
+      }
+    }
+  }
+}
+
+TEST(FewestTokens, IsNoneWhereATextMayGetLost) {
+  Json strips = small_byte_level();
+  strips["normalizer"] = {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
+  Json takes_space = small_byte_level();
+  takes_space["added_tokens"][0]["lstrip"] = true;
+  Json drops = small_byte_level();
+  drops["pre_tokenizer"] = {{"type", "Sequence"},
+                            {"pretokenizers",
+                             {{{"type", "Split"},
+                               {"pattern", {{"String", " "}}},
+                               {"behavior", "Removed"},
+                               {"invert", false}},
+                              {{"type", "ByteLevel"}, {"add_prefix_space", false}}}}};
+  for (const Json& file : {strips, takes_space, drops}) {
+    EXPECT_EQ(load_or_die(file).fewest_tokens(1 << 20), 0u) << file["normalizer"].dump();
+  }
 }
 
 }  // namespace

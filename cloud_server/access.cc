@@ -15,6 +15,8 @@
 namespace outrider {
 
 Status check_access(const AccessOptions& options) {
+  OUTRIDER_RETURN_IF_ERROR(check_is_tcp(options.host));
+  OUTRIDER_RETURN_IF_ERROR(check_is_tcp(options.metrics_host));
   OUTRIDER_RETURN_IF_ERROR(check_tls_files(options.tls));
   if (options.insecure) return {};
   const std::string& metrics = options.metrics_host;

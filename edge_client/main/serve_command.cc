@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/address.h"
 #include "common/base/mutex.h"
 #include "common/cli/notify.h"
 #include "common/cli/program.h"
@@ -123,6 +124,7 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
                           Interrupts& interrupts) {
   OUTRIDER_ASSIGN_OR_RETURN(const GenerationConfig config, generation_config(options));
   EdgeServerOptions serving = serve.server;
+  OUTRIDER_RETURN_IF_ERROR(check_is_tcp(serving.http.listen.host));
   if (!is_loopback(serving.http.listen.host) && !options.insecure) {
     return invalid_argument("--host " + serving.http.listen.host +
                             " listens beyond this machine, and nobody is asked for a key; add "

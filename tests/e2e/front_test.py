@@ -7,10 +7,11 @@ SPDX-License-Identifier: Apache-2.0
 """
 import http.client
 import json
+import subprocess
 import threading
 import unittest
 
-from programs import DRAFT, Edge, Server, free_port, wait_until_served
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, Edge, Server, free_port, wait_until_served
 from runner import run_tests
 
 LARGEST = 1 << 20  # bytes of a body
@@ -77,6 +78,14 @@ class Front(unittest.TestCase):
             status, head, told = self.ask(port, '/v1/models', Origin='https://evil.example')
             self.assertEqual((status, head['Access-Control-Allow-Origin']), (403, None))
             self.assertIn('--allowed-origins', told['error']['message'])
+
+    def test_a_unix_socket_is_refused_by_name_wherever_an_address_is_given(self):
+        for program, *flags in (('server', '--model', TARGET, '--host'), ('server', '--model', TARGET, '--metrics-port', 0, '--metrics-host'),
+                                ('edge', 'serve', '--model', DRAFT, '--host'), ('edge', 'run', '--model', DRAFT, '-p', 'Find', '--server')):
+            refused = subprocess.run([BIN / f'outrider-{program}', *map(str, flags), 'unix:/run/outrider'], capture_output=True,
+                                     text=True, timeout=60, env=CLEAN_ENVIRONMENT)
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn('"unix:/run/outrider" is a Unix socket, and Outrider speaks TCP only', refused.stderr, flags)
 
     def test_the_longest_text_is_answered_or_refused_with_the_reason(self):
         for port in self.ports:

@@ -41,6 +41,30 @@ void add_retry(v1::StatusDetails& details, Duration retry_after) {
   detail.set_value(info.SerializeAsString());
 }
 
+void add_error(v1::StatusDetails& details, const StatusDetail& told) {
+  v1::Error error;
+  error.set_reason(told.reason);
+  error.set_field(told.field);
+  v1::AnyDetail& detail = *details.add_details();
+  detail.set_type_url(kErrorType);
+  detail.set_value(error.SerializeAsString());
+}
+
+// Words of a peer: nothing if they are no words.
+StatusDetail detail_of(const v1::AnyDetail& detail) {
+  constexpr std::size_t kMost = 64;
+  v1::Error error;
+  if (!error.ParseFromString(detail.value())) return {};
+  const auto is_word = [](const std::string& text) {
+    return text.size() <= kMost && std::ranges::all_of(text, [](char c) {
+             return c == '_' || c == '.' || c == '[' || c == ']' || (c >= '0' && c <= '9') ||
+                    (c >= 'a' && c <= 'z');
+           });
+  };
+  if (!is_word(error.reason()) || !is_word(error.field())) return {};
+  return {.reason = error.reason(), .field = error.field()};
+}
+
 // The codes that gRPC itself, a proxy or a gateway uses for a broken connection.
 bool may_be_transports(grpc::StatusCode code) {
   return code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::CANCELLED ||
@@ -52,14 +76,16 @@ bool may_be_transports(grpc::StatusCode code) {
 std::optional<Status> servers_word(const grpc::Status& status) {
   v1::StatusDetails details;
   if (!details.ParseFromString(status.error_details())) return std::nullopt;
-  const bool is_ours =
-      std::any_of(details.details().begin(), details.details().end(),
-                  [](const v1::AnyDetail& detail) { return detail.type_url() == kErrorType; });
-  if (!is_ours) return std::nullopt;
+  const auto ours_is = std::ranges::find(details.details(), kErrorType, &v1::AnyDetail::type_url);
+  if (ours_is == details.details().end()) return std::nullopt;
+  Status said = from_grpc(status);
   for (const auto& [ours, theirs] : kCodes) {
-    if (theirs == details.code() && ours != StatusCode::kOk) return Status(ours, details.message());
+    if (theirs == details.code() && ours != StatusCode::kOk) {
+      said = Status(ours, details.message());
+    }
   }
-  return from_grpc(status);
+  const StatusDetail detail = detail_of(*ours_is);
+  return detail == StatusDetail() ? said : said.with_detail(detail);
 }
 
 }  // namespace
@@ -73,7 +99,7 @@ grpc::Status to_grpc(const Status& status, std::optional<Duration> retry_after) 
   v1::StatusDetails details;
   details.set_code(code);
   details.set_message(status.message());
-  details.add_details()->set_type_url(kErrorType);
+  add_error(details, status.detail());
   if (retry_after) add_retry(details, *retry_after);
   return {code, status.message(), details.SerializeAsString()};
 }

@@ -2,13 +2,13 @@
 #include "adapters/train/trainer.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "adapters/train/border.h"
 #include "adapters/train/evaluate.h"
 #include "adapters/train/fused.h"
 #include "adapters/train/model_io.h"
+#include "common/base/files.h"
 
 namespace outrider {
 namespace {
@@ -132,10 +132,9 @@ Status train(Llama& model, Packer packer, const LossFunction& loss,
   }
   return guarded([&] {
     TextLearner learner(model, packer, loss, held_out, options);
-    return run_training(learner, options,
-                        {.name = "train",
-                         .title = std::filesystem::path(options.out).filename().string(),
-                         .checkpoint = "checkpoint.safetensors"});
+    return run_training(
+        learner, options,
+        {.name = "train", .title = last_name(options.out), .checkpoint = "checkpoint.safetensors"});
   });
 }
 

@@ -33,8 +33,9 @@ Status check_tier(const Tenants* tenants, const std::string& tenant, ServiceTier
     return {};
   }
   return permission_denied(
-      "service_tier: priority is not a right of this key (the word priority on its line in "
-      "--token-file). Remedy: default or flex");
+             "service_tier: priority is not a right of this key (the word priority on its line in "
+             "--token-file). Remedy: default or flex")
+      .with_detail({.reason = "insufficient_permissions", .field = "service_tier"});
 }
 
 Status check_not_revoked(const TenantKey* key) {

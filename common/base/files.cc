@@ -35,6 +35,13 @@ Status check_regular(const std::string& path) {
 
 }  // namespace
 
+std::string last_name(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path whole = std::filesystem::absolute(path, error).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();
+  return whole.filename().string();
+}
+
 Result<std::string> read_file(const std::string& path, std::int64_t max_bytes) {
   OUTRIDER_RETURN_IF_ERROR(check_regular(path));
   std::error_code error;

@@ -19,4 +19,8 @@ Result<std::string> read_file(const std::string& path, std::int64_t max_bytes);
 // or /dev/stdin. Blocks until the writer closes it.
 Result<std::string> read_stream(const std::string& path, std::int64_t max_bytes);
 
+// The last part of a path, without a slash behind it; of "." and "..", the folder's own name.
+// Empty: the root folder has none.
+std::string last_name(const std::string& path);
+
 }  // namespace outrider

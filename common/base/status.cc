@@ -45,7 +45,20 @@ std::string Status::to_string() const {
 
 Status Status::with_context(std::string_view context) const {
   if (ok()) return *this;
-  return Status(code_, std::string(context) + ": " + message_);
+  Status same = *this;
+  same.message_ = std::string(context) + ": " + message_;
+  return same;
+}
+
+const StatusDetail& Status::detail() const {
+  static const StatusDetail kNone;
+  return detail_ == nullptr ? kNone : *detail_;
+}
+
+Status Status::with_detail(StatusDetail detail) const {
+  Status same = *this;
+  same.detail_ = std::make_shared<const StatusDetail>(std::move(detail));
+  return same;
 }
 
 Status invalid_argument(std::string message) {

@@ -7,6 +7,7 @@
 // Thread rule: values; share them like an int. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,14 @@ enum class StatusCode {
 
 std::string_view to_string(StatusCode code);
 
+// What programs tell failures apart by, beside the code. Empty texts: nothing more is known.
+struct StatusDetail {
+  std::string reason;  // a word, such as context_length_exceeded
+  std::string field;   // of a request, such as max_tokens
+
+  friend bool operator==(const StatusDetail&, const StatusDetail&) = default;
+};
+
 class [[nodiscard]] Status {
  public:
   Status() = default;  // ok
@@ -41,6 +50,10 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == StatusCode::kOk; }
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_; }
+  const StatusDetail& detail() const;
+
+  // The same failure with this detail.
+  Status with_detail(StatusDetail detail) const;
 
   // "INVALID_ARGUMENT: message", or "OK".
   std::string to_string() const;
@@ -48,11 +61,14 @@ class [[nodiscard]] Status {
   // The same failure, with the place where it happened before the message.
   Status with_context(std::string_view context) const;
 
-  friend bool operator==(const Status&, const Status&) = default;
+  friend bool operator==(const Status& a, const Status& b) {
+    return a.code_ == b.code_ && a.message_ == b.message_ && a.detail() == b.detail();
+  }
 
  private:
   StatusCode code_ = StatusCode::kOk;
   std::string message_;
+  std::shared_ptr<const StatusDetail> detail_;  // null: there is none
 };
 
 Status invalid_argument(std::string message);

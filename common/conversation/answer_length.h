@@ -11,6 +11,8 @@
 
 namespace outrider {
 
+inline constexpr char kContextExceeded[] = "context_length_exceeded";
+
 // INVALID_ARGUMENT for a prompt that leaves no room for an answer. context: tokens of both.
 // about: words before the number, such as "at least ".
 inline Status check_prompt_fits(Position prompt_tokens, Position context,
@@ -19,7 +21,8 @@ inline Status check_prompt_fits(Position prompt_tokens, Position context,
   if (prompt_tokens < context) return {};
   return invalid_argument("the prompt has " + about + std::to_string(prompt_tokens) +
                           " tokens, but the context holds " + std::to_string(context) + "; " +
-                          remedy);
+                          remedy)
+      .with_detail({.reason = kContextExceeded, .field = {}});
 }
 
 // The end position of an answer with at most so many tokens; negative: as many as fit.

@@ -1,4 +1,6 @@
 // An error in the form that OpenAI's clients read, with the matching HTTP status, for all routes.
+// Its "code" is the status' reason, such as context_length_exceeded, or else says what the status
+// code does; its "param" is the field that the status names.
 //
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -97,7 +97,8 @@ Status check_length(Position length, const Target& target) {
   return invalid_argument("the prompt has " + std::to_string(length) +
                           " tokens, and the target's context holds " +
                           std::to_string(target.limits.max_positions) +
-                          ", the answer included. Remedy: shorten the prompt");
+                          ", the answer included. Remedy: shorten the prompt")
+      .with_detail({.reason = "context_length_exceeded", .field = {}});
 }
 
 }  // namespace

@@ -94,8 +94,9 @@ Result<TargetDescription> RemoteVerifier::describe(const std::stop_token& stop) 
   const std::string server = name_of_server(options_.server);
   if (!reply.ok()) {
     drop_if_lost(channel, reply.status());
-    const Status status(reply.status().code(),
-                        reply.status().message() + remedy_of(reply.status(), options_));
+    const Status& told = reply.status();
+    const Status status =
+        Status(told.code(), told.message() + remedy_of(told, options_)).with_detail(told.detail());
     return status.with_context(
         status.code() == StatusCode::kUnavailable ? "cannot reach a server at " + server : server);
   }

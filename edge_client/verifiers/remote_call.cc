@@ -242,7 +242,7 @@ Status RemoteCall::end_status(const grpc::Status& grpc_status) {
   }
   const Status ended = ended_call(grpc_status);
   const std::string remedy = saw_opened_ ? "" : remedy_of(ended, options_);
-  const Status status(ended.code(), ended.message() + remedy);
+  const Status status = Status(ended.code(), ended.message() + remedy).with_detail(ended.detail());
   if (status.code() != StatusCode::kUnavailable) return status.with_context(server);
   return status.with_context((saw_opened_ ? "lost the link to " : "cannot reach a server at ") +
                              server);

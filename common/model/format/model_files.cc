@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/gguf/find_gguf.h"
 #include "common/model/format/fingerprint.h"
 #include "common/model/format/gguf_config.h"
@@ -45,9 +46,7 @@ Result<ModelSource> open_directory(const std::string& directory) {
   OUTRIDER_ASSIGN_OR_RETURN(Weights weights, Weights::open(directory));
   const Status arranged = weights.arrange(config);
   if (!arranged.ok()) return arranged.with_context(directory);
-  std::filesystem::path path(directory);
-  if (!path.has_filename()) path = path.parent_path();  // a slash at the end
-  return ModelSource{path.filename().string(), std::move(config), std::move(weights)};
+  return ModelSource{last_name(directory), std::move(config), std::move(weights)};
 }
 
 }  // namespace

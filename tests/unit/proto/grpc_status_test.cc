@@ -88,5 +88,17 @@ TEST(GrpcStatus, GarbledDetailsGiveNoDelay) {
   EXPECT_EQ(retry_delay(to_grpc(resource_exhausted("full"), std::chrono::hours(2))), std::nullopt);
 }
 
+TEST(GrpcStatus, ADetailTravelsAndWhatIsNoWordDoesNot) {
+  const Status sent =
+      invalid_argument("too long").with_detail({.reason = "context_length_exceeded", .field = "x"});
+  EXPECT_EQ(ended_call(to_grpc(sent)), sent);
+  EXPECT_EQ(ended_call(to_grpc(invalid_argument("plain"))), invalid_argument("plain"));
+  const Status hostile = invalid_argument("x").with_detail({.reason = "a\nb", .field = {}});
+  EXPECT_EQ(ended_call(to_grpc(hostile)), invalid_argument("x"));
+  const Status endless =
+      invalid_argument("x").with_detail({.reason = std::string(65, 'a'), .field = {}});
+  EXPECT_EQ(ended_call(to_grpc(endless)), invalid_argument("x"));
+}
+
 }  // namespace
 }  // namespace outrider

@@ -280,7 +280,7 @@ TEST_F(KeyedCompletionsTest, ARevokedKeyEndsItsStreamsHereToo) {
               "Authorization: Bearer " + alice_.token + "\r\n");
   client.read_until("text");
   tenants_.replace(parse_tokens(new_token("bob")->line));
-  EXPECT_THAT(client.read_all(), AllOf(HasSubstr("UNAUTHENTICATED"), HasSubstr("no longer valid")));
+  EXPECT_THAT(client.read_all(), AllOf(HasSubstr("invalid_api_key"), HasSubstr("no longer valid")));
   EXPECT_TRUE(engine_->wait_until_idle(std::chrono::seconds(20)));
   EXPECT_EQ(engine_->stats().finished_cancelled, 1u);
 }

@@ -69,5 +69,16 @@ TEST_F(ReadFile, NamesTheRemedyForALfsPointer) {
   EXPECT_NE(status.message().find("git lfs pull"), std::string::npos);
 }
 
+TEST(Files, TheLastNameOfAPathIsAFoldersOwn) {
+  EXPECT_EQ(last_name("models/demo"), "demo");
+  EXPECT_EQ(last_name("models/demo/"), "demo");
+  EXPECT_EQ(last_name("models/demo/."), "demo");
+  EXPECT_EQ(last_name("models/demo/../other"), "other");
+  EXPECT_EQ(last_name("a/model.gguf"), "model.gguf");
+  EXPECT_EQ(last_name("."), std::filesystem::current_path().filename().string());
+  EXPECT_EQ(last_name(".."), std::filesystem::current_path().parent_path().filename().string());
+  EXPECT_EQ(last_name("/"), "");
+}
+
 }  // namespace
 }  // namespace outrider

@@ -31,5 +31,19 @@ TEST(ParseJson, BoundsTheDepth) {
   EXPECT_TRUE(parse_json('"' + std::string(1000, '[') + '"', "x").ok());
 }
 
+TEST(Json, ARepeatedKeyIsRefusedByNameWhereThatIsAskedFor) {
+  const auto strict = [](const char* text) {
+    return parse_json(text, "the body", RepeatedKeys::kRefused);
+  };
+  EXPECT_EQ((*parse_json(R"({"a":1,"a":2})", "x"))["a"], 2);
+  for (const char* text : {R"({"a":1,"a":2})", R"([{"b":{"a":1,"\u0061":2}}])"}) {
+    EXPECT_EQ(strict(text).status().code(), StatusCode::kDataLoss);
+    EXPECT_NE(strict(text).status().message().find("the key \"a\" stands twice"),
+              std::string::npos);
+  }
+  EXPECT_TRUE(strict(R"({"a":{"a":[{"a":1},{"a":1}]},"b":{"a":1}})").ok());
+  EXPECT_FALSE(strict(R"({"a":)").ok());
+}
+
 }  // namespace
 }  // namespace outrider

@@ -48,5 +48,14 @@ TEST(ResultDeathTest, ReadingTheValueOfAFailureIsABugOfOurs) {
   EXPECT_DEATH((void)*failure, "check failed");
 }
 
+TEST(Status, ADetailStaysWithTheFailure) {
+  const Status status =
+      invalid_argument("too long").with_detail({.reason = "context_length_exceeded", .field = "p"});
+  EXPECT_EQ(status.with_context("here").detail().reason, "context_length_exceeded");
+  EXPECT_EQ(status.with_context("here").message(), "here: too long");
+  EXPECT_EQ(invalid_argument("x").detail(), StatusDetail());
+  EXPECT_NE(status, invalid_argument("too long"));
+}
+
 }  // namespace
 }  // namespace outrider

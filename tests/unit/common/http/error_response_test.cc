@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/json.h"
 
 namespace outrider {
 namespace {
@@ -40,6 +44,34 @@ TEST(ErrorResponse, AKnownDelayIsToldAsItIs) {
   const Duration late = std::chrono::milliseconds(2400);
   EXPECT_EQ(header(error_response(unavailable("busy"), late), "Retry-After"), "3") << "not before";
   EXPECT_EQ(header(error_response(not_found("no page")), "Retry-After"), "");
+}
+
+TEST(ErrorResponse, SpeaksOpenaisWords) {
+  const auto told = [](const Status& status) {
+    const Json error = Json::parse(error_response(status).body)["error"];
+    return Json::array({error["type"], error["code"], error["param"]});
+  };
+  const char* const kInvalid = "invalid_request_error";
+  const std::vector<std::pair<Status, Json>> words = {
+      {invalid_argument("x"), {kInvalid, "invalid_value", nullptr}},
+      {unimplemented("x"), {kInvalid, "unsupported_parameter", nullptr}},
+      {failed_precondition("x"), {kInvalid, "failed_precondition", nullptr}},
+      {unauthenticated("x"), {kInvalid, "invalid_api_key", nullptr}},
+      {permission_denied("x"), {"permission_error", "permission_denied", nullptr}},
+      {not_found("x"), {kInvalid, "unknown_url", nullptr}},
+      {resource_exhausted("x"), {"rate_limit_error", "rate_limit_exceeded", nullptr}},
+      {unavailable("x"), {"server_error", "service_unavailable", nullptr}},
+      {deadline_exceeded("x"), {"server_error", "timeout", nullptr}},
+      {internal_error("x"), {"server_error", "server_error", nullptr}},
+      {invalid_argument("x").with_detail({"context_length_exceeded", "messages"}),
+       {kInvalid, "context_length_exceeded", "messages"}},
+      {not_found("x").with_detail({"model_not_found", "model"}),
+       {kInvalid, "model_not_found", "model"}},
+      {resource_exhausted("x").with_detail({"insufficient_quota", ""}),
+       {"insufficient_quota", "insufficient_quota", nullptr}}};
+  for (const auto& [status, expected] : words) {
+    EXPECT_EQ(told(status), expected) << status.to_string();
+  }
 }
 
 }  // namespace

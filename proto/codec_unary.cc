@@ -1,4 +1,5 @@
 // The calls beside the stream: Measure and Describe. SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <random>
 
 #include "proto/codec.h"
@@ -66,6 +67,29 @@ Status check_hash(const std::string& hash) {
                           ", must be 64 lower-case hex digits");
 }
 
+void encode_sampling(const SamplingDefaults& said, v1::DescribeReply& wire) {
+  if (said.empty()) return;
+  v1::SamplingDefaults& out = *wire.mutable_sampling_defaults();
+  if (said.temperature) out.set_temperature(*said.temperature);
+  if (said.top_k) out.set_top_k(static_cast<std::uint32_t>(*said.top_k));
+  if (said.top_p) out.set_top_p(*said.top_p);
+  if (said.min_p) out.set_min_p(*said.min_p);
+}
+
+Result<SamplingDefaults> decode_sampling(const v1::SamplingDefaults& in) {
+  constexpr std::uint32_t kMaxTopK = std::numeric_limits<std::int32_t>::max();
+  SamplingDefaults said;
+  OUTRIDER_RETURN_IF_ERROR(
+      check_at_most("sampling_defaults.top_k", in.top_k(), kMaxTopK, "tokens"));
+  if (in.has_temperature()) said.temperature = in.temperature();
+  if (in.has_top_k()) said.top_k = static_cast<std::int32_t>(in.top_k());
+  if (in.has_top_p()) said.top_p = in.top_p();
+  if (in.has_min_p()) said.min_p = in.min_p();
+  const Status valid = validate(with_defaults({}, said));
+  if (!valid.ok()) return valid.with_context("describe_reply.sampling_defaults");
+  return said;
+}
+
 }  // namespace
 
 std::string serialize_measure_request(std::uint32_t reply_bytes, std::size_t padding_bytes) {
@@ -104,6 +128,7 @@ std::string serialize(const TargetDescription& target) {
   wire.set_chosen_template(from_name(target.chosen));
   wire.set_template_hash(from_name(target.template_hash));
   wire.set_server_version(from_name(target.server_version));
+  encode_sampling(target.sampling, wire);
   return wire.SerializeAsString();
 }
 
@@ -140,6 +165,7 @@ Result<TargetDescription> parse_target_description(std::string_view reply) {
   OUTRIDER_RETURN_IF_ERROR(check_hash(wire.template_hash()));
   target.template_hash = wire.template_hash();
   OUTRIDER_ASSIGN_OR_RETURN(target.server_version, name("server_version", wire.server_version()));
+  OUTRIDER_ASSIGN_OR_RETURN(target.sampling, decode_sampling(wire.sampling_defaults()));
   return target;
 }
 

@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "common/sampling/sampling_defaults.h"
+
 namespace outrider {
 
 struct TargetDescription {
@@ -24,6 +26,7 @@ struct TargetDescription {
   std::string template_hash =
       {};  // hash of the template that prompts are written with; empty: there is none
   std::string server_version = {};
+  SamplingDefaults sampling = {};  // where requests and flags are silent
 
   friend bool operator==(const TargetDescription&, const TargetDescription&) = default;
 };

@@ -82,7 +82,8 @@ TargetDescription example_description() {
           .eos = "\xef\xbd\x9c",
           .chosen = "chatml",
           .template_hash = std::string(64, 'd'),
-          .server_version = "1.2.3"};
+          .server_version = "1.2.3",
+          .sampling = {.temperature = 0.7f, .top_k = 20, .min_p = 0.0f}};
 }
 
 TEST(Codec, ADescriptionKeepsEveryField) {
@@ -114,6 +115,10 @@ TEST(Codec, ADescriptionHasBounds) {
     return parsed.ok() ? "taken" : parsed.status().message();
   };
   using Reply = v1::DescribeReply;
+  EXPECT_THAT(refused([](Reply& reply) { reply.mutable_sampling_defaults()->set_top_p(2); }),
+              HasSubstr("describe_reply.sampling_defaults"));
+  EXPECT_THAT(refused([](Reply& reply) { reply.mutable_sampling_defaults()->set_top_k(1u << 31); }),
+              HasSubstr("describe_reply.sampling_defaults.top_k"));
   EXPECT_THAT(refused([](Reply& reply) {
                 reply.add_templates()->set_text(std::string(kMaxTemplateBytes + 1, 'x'));
               }),

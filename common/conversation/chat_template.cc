@@ -75,8 +75,9 @@ Result<jinja::Rendered> execute(const jinja::Template& executed,
   if (eos) trusted["eos_token"] = *eos;
   nlohmann::ordered_json said = nlohmann::ordered_json::array();
   for (const ChatMessage& message : messages) {
-    said.push_back(
-        {{"role", role_name(message.role)}, {"content", replace_ill_formed(message.content)}});
+    nlohmann::ordered_json& one = said.emplace_back(nlohmann::ordered_json(
+        {{"role", role_name(message.role)}, {"content", replace_ill_formed(message.content)}}));
+    for (const auto& [name, text] : message.sent_along) one[name] = replace_ill_formed(text);
   }
   nlohmann::ordered_json context = {{"messages", std::move(said)}};
   for (const auto& [name, value] : variables.items()) {

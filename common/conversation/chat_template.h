@@ -35,6 +35,8 @@ enum class ChatRole : std::uint8_t { kSystem, kUser, kAssistant };
 struct ChatMessage {
   ChatRole role = ChatRole::kUser;
   std::string content;
+  // Texts beside the content that the template may write, such as reasoning_content, by name.
+  std::map<std::string, std::string> sent_along = {};
 };
 
 // A part of a rendered conversation: the template's own text, or a message's.

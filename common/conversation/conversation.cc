@@ -2,6 +2,10 @@
 #include "common/conversation/conversation.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "common/conversation/answer_length.h"
@@ -20,6 +24,70 @@ bool drop_prefix(std::vector<ChatSegment>& segments, std::string_view text) {
   return text.empty();
 }
 
+// Whether a special token's name has one of these words, as <|image_pad|> and [IMG] have.
+bool stands_for_media(std::string_view token) {
+  constexpr std::array<std::string_view, 8> kWords = {"image", "images", "img",    "video",
+                                                      "audio", "vision", "speech", "sound"};
+  std::string word;
+  for (std::size_t i = 0; i <= token.size(); ++i) {
+    const char c = i < token.size() ? token[i] : ' ';
+    const bool is_upper = c >= 'A' && c <= 'Z';
+    if (is_upper || (c >= 'a' && c <= 'z')) {
+      word += is_upper ? static_cast<char>(c - 'A' + 'a') : c;
+    } else if (std::ranges::find(kWords, std::exchange(word, {})) != kWords.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Adds the texts of the special tokens among the ids that stand for media. False: there are none.
+bool collect_media(const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
+                   std::set<std::string, std::less<>>& found) {
+  const std::size_t before = found.size();
+  for (const TokenId id : ids) {
+    if (!tokenizer.is_special(id)) continue;
+    const Result<std::string_view> token = tokenizer.token_bytes(id);
+    if (token.ok() && stands_for_media(*token)) found.emplace(*token);
+  }
+  return found.size() > before;
+}
+
+// The text, trusted except these.
+std::vector<TrustedText> trust_all_but(const std::set<std::string, std::less<>>& untrusted,
+                                       std::string_view text) {
+  std::vector<TrustedText> parts;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    // The longest comes last of those that begin alike.
+    const auto found = std::ranges::find_if(
+        untrusted.rbegin(), untrusted.rend(),
+        [&](const std::string& each) { return text.substr(at).starts_with(each); });
+    if (found == untrusted.rend()) {
+      ++at;
+      continue;
+    }
+    if (at > begin) parts.push_back({text.substr(begin, at - begin), true});
+    parts.push_back({text.substr(at, found->size()), false});
+    begin = at += found->size();
+  }
+  if (begin < text.size()) parts.push_back({text.substr(begin), true});
+  return parts;
+}
+
+// The ids between those that frame them, of which those that are there already are left out.
+std::vector<TokenId> framed(const Tokenizer& tokenizer, std::vector<TokenId> ids) {
+  const std::vector<TokenId>& prefix = tokenizer.prefix();
+  const std::vector<TokenId>& suffix = tokenizer.suffix();
+  const bool begins =
+      std::ranges::equal(std::span(ids).first(std::min(ids.size(), prefix.size())), prefix);
+  if (!begins) ids.insert(ids.begin(), prefix.begin(), prefix.end());
+  const bool ends =
+      std::ranges::equal(std::span(ids).last(std::min(ids.size(), suffix.size())), suffix);
+  if (!ends) ids.insert(ids.end(), suffix.begin(), suffix.end());
+  return ids;
+}
+
 }  // namespace
 
 Status check_text_fits(const Tokenizer& tokenizer, std::size_t bytes, Position context) {
@@ -28,14 +96,27 @@ Status check_text_fits(const Tokenizer& tokenizer, std::size_t bytes, Position c
                            "shorten the prompt", "at least ");
 }
 
+Result<std::vector<TokenId>> encode_raw(const Tokenizer& tokenizer, std::string_view text,
+                                        const RawOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids,
+                            tokenizer.encode(text, {.add_special_tokens = false,
+                                                    .parse_special = options.parse_special}));
+  std::set<std::string, std::less<>> media;
+  while (options.parse_special && collect_media(tokenizer, ids, media)) {
+    OUTRIDER_ASSIGN_OR_RETURN(ids, tokenizer.encode(trust_all_but(media, text), false));
+  }
+  return options.add_special ? framed(tokenizer, std::move(ids)) : ids;
+}
+
 bool has_chat_template(const ChatSource& source, std::string_view template_name) {
   return !template_name.empty() || !source.chosen.empty() || !source.templates.empty();
 }
 
 Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const ChatSource& source,
-                                    const std::string& text, std::string_view template_name) {
+                                    const std::string& text, std::string_view template_name,
+                                    const RawOptions& raw) {
   if (template_name == "none" || !has_chat_template(source, template_name)) {
-    OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenizer.encode(text));
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, encode_raw(tokenizer, text, raw));
     return EncodedPrompt{.ids = std::move(ids), .stop_ids = {}};
   }
   OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(source, template_name));

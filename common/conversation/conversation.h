@@ -37,13 +37,25 @@ struct EncodedPrompt {
 // context: tokens of prompt and answer; 0: it is not known.
 Status check_text_fits(const Tokenizer& tokenizer, std::size_t bytes, Position context);
 
+struct RawOptions {
+  bool add_special = true;    // add the tokens that frame a text, such as <s>, if they are missing
+  bool parse_special = true;  // special tokens that are spelled out in the text become these tokens
+};
+
+// The ids of a text whose author wrote the template. Special tokens that it spells out count,
+// except those that stand for images, video and sound: without these a model cannot compute them,
+// so they stay text. A text that begins with the tokenizer's first tokens does not get them twice.
+Result<std::vector<TokenId>> encode_raw(const Tokenizer& tokenizer, std::string_view text,
+                                        const RawOptions& options = {});
+
 // Whether a prompt is written by a template, or `template_name` says that none is wanted.
 bool has_chat_template(const ChatSource& source, std::string_view template_name);
 
 // A single prompt. It becomes the first message of a conversation if `template_name` names a
-// template, or is empty and the source has one. "none": never.
+// template, or is empty and the source has one. "none": never. What does not is encode_raw()'s.
 Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const ChatSource& source,
-                                    const std::string& text, std::string_view template_name);
+                                    const std::string& text, std::string_view template_name,
+                                    const RawOptions& raw = {});
 
 // A whole conversation, for an answer to its last message. variables: as ChatTemplate::render();
 // context: as check_text_fits().

@@ -140,6 +140,13 @@ std::size_t Tokenizer::fewest_tokens(std::size_t bytes) const {
   return most == 0 ? 0 : (bytes + most - 1) / most;
 }
 
+const std::vector<TokenId>& Tokenizer::prefix() const {
+  return state_->prefix;
+}
+const std::vector<TokenId>& Tokenizer::suffix() const {
+  return state_->suffix;
+}
+
 Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
   StreamingDetokenizer stream(*this, skip_special);
   std::string text;

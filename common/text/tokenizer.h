@@ -76,6 +76,10 @@ class Tokenizer final {
   // for more of it. 0 where the files allow that a text has any number, as some drop white space.
   std::size_t fewest_tokens(std::size_t bytes) const;
 
+  // The ids that add_special_tokens puts before and behind a text.
+  const std::vector<TokenId>& prefix() const;
+  const std::vector<TokenId>& suffix() const;
+
   // The text of `ids`; see StreamingDetokenizer. Errors: kInvalidArgument for an id without token.
   Result<std::string> decode(std::span<const TokenId> ids, bool skip_special = true) const;
 

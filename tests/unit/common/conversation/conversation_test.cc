@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "tests/support/paths.h"
+#include "tests/unit/common/text/small_tokenizers.h"
 
 namespace outrider {
 namespace {
@@ -120,6 +121,65 @@ TEST_F(ConversationTest, ATemplateThatRewritesAnswersWritesAllAnewWithEachTurn) 
             *thinker.encode_chat(tokenizer_, {{ChatRole::kUser, "Hello"},
                                               {ChatRole::kAssistant, "Hi."},
                                               {ChatRole::kUser, "And now?"}}));
+}
+
+TEST(RawText, SpecialTokensCountUnlessTheyStandForImages) {
+  Json json = small_byte_level();
+  int id = 265;
+  for (const char* content : {"<|image_pad|>", "<|vision_start|>", "[IMG]", "<start_of_image>",
+                              "<|AUDIO|>", "<|revision|>"}) {
+    json["added_tokens"].push_back(
+        {{"id", id++}, {"content", content}, {"special", true}, {"normalized", false}});
+  }
+  const Tokenizer tokenizer = load_or_die(json);
+  const auto ids = [&](const std::string& text, const RawOptions& options = {}) {
+    return *encode_raw(tokenizer, text, options);
+  };
+  const TokenId start = *tokenizer.find("<|im_start|>");
+  EXPECT_EQ(ids("<|im_start|>a"), (Ids{start, 'a'}));
+  EXPECT_EQ(ids("<|im_start|>a", {.parse_special = false}), *tokenizer.encode("<|im_start|>a"));
+  EXPECT_EQ(ids("<|revision|>"), Ids{*tokenizer.find("<|revision|>")});
+  for (const std::string media :
+       {"<|image_pad|>", "<|vision_start|>", "[IMG]", "<start_of_image>", "<|AUDIO|>"}) {
+    ASSERT_TRUE(tokenizer.is_special(*tokenizer.find(media))) << media;
+    EXPECT_EQ(ids(media), *tokenizer.encode(media)) << media;
+    Ids mixed = {start};
+    const Ids text = *tokenizer.encode(media + "x");
+    mixed.insert(mixed.end(), text.begin(), text.end());
+    mixed.push_back(start);
+    EXPECT_EQ(ids("<|im_start|>" + media + "x<|im_start|>"), mixed) << media;
+  }
+}
+
+TEST(RawText, TheFirstTokenIsNotAddedWhereTheTextHasIt) {
+  Json json = small_sentencepiece();
+  json["post_processor"] = Json::parse(
+      R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},
+          {"Sequence":{"id":"A","type_id":0}}],"pair":[],
+          "special_tokens":{"<s>":{"id":"<s>","ids":[1],"tokens":["<s>"]}}})");
+  const Tokenizer tokenizer = load_or_die(json);
+  const Ids once = *encode_raw(tokenizer, "ab");
+  EXPECT_EQ(once.front(), 1);
+  const Ids spelled = *encode_raw(tokenizer, "<s>ab");
+  EXPECT_EQ(spelled.front(), 1);
+  EXPECT_NE(spelled[1], 1);
+  EXPECT_EQ(spelled, *encode_raw(tokenizer, "<s>ab", {.add_special = false}));
+  EXPECT_EQ(*encode_raw(tokenizer, "ab", {.add_special = false}),
+            Ids(once.begin() + 1, once.end()));
+  EXPECT_EQ(encode_raw(tokenizer, "<s>ab", {.parse_special = false})->front(), 1)
+      << "what is no token is framed";
+  EXPECT_EQ(*encode_raw(tokenizer, ""), Ids{1});
+}
+
+TEST_F(ConversationTest, ARawPromptMayWriteTheTemplateItself) {
+  const std::string written = "<|im_start|>user\nHello<|im_end|>\n";
+  const EncodedPrompt raw = *encode_prompt(tokenizer_, source_, written, "none");
+  EXPECT_EQ(raw.ids.front(), *tokenizer_.find("<|im_start|>"));
+  const EncodedPrompt said = *encode_prompt(tokenizer_, source_, written, "");
+  const auto starts = std::ranges::count(said.ids, *tokenizer_.find("<|im_start|>"));
+  EXPECT_EQ(starts, std::ranges::count(encode_prompt(tokenizer_, source_, "Hello", "")->ids,
+                                       *tokenizer_.find("<|im_start|>")))
+      << "a message's text stays text";
 }
 
 }  // namespace

@@ -60,6 +60,11 @@ void add_target_flags(CLI::App& app, TargetOptions& target) {
   app.add_flag("--ignore-eos", target.loading.ignore_eos,
                "Go on after the model's end-of-text token, to measure answers of one length")
       ->group(kMoreOfTarget);
+  target.generation_config = GenerationConfigUse::kAuto;
+  add_choice(app, "--generation-config", target.generation_config,
+             "Whether the model's generation_config.json samples where requests are silent, of "
+             "edges too: auto, none")
+      ->group(kMoreOfTarget);
   app.add_option(
          "--chat-template", target.chat_template,
          "Chat template, for edges too: chatml, llama3, qwen3 and others (a wrong name lists "
@@ -146,7 +151,7 @@ void add_page_flags(CLI::App& app, ServerFlags& flags) {
                  "[--host]")
       ->group(kPagesGroup);
   app.add_option("--served-model-name", flags.server.served_model_name,
-                 "The model's name on OpenAI's routes [its directory's]")
+                 "The model's name for clients and edges, in /metrics and logs [its directory's]")
       ->group(kPagesGroup);
   add_web_flags(app, flags.server.allowed_hosts, flags.server.allowed_origins, kPagesGroup);
   app.add_option("--price-file", flags.server.price_file,

@@ -94,7 +94,7 @@ Status Server::read_files() {
     OUTRIDER_ASSIGN_OR_RETURN(prices_, read_prices(options_.price_file));
   }
   if (options_.measure_energy) energy_ = ProcessorEnergy::open();
-  metrics_.emplace(target_.model->info().name, prices_ ? &*prices_ : nullptr);
+  metrics_.emplace(model_name(), prices_ ? &*prices_ : nullptr);
   return {};
 }
 
@@ -154,11 +154,10 @@ Status Server::listen() {
   const ModelInfo& model = target_.model->info();
   if (options_.completions && target_.tokenizer) {
     completions_.emplace(*engine_, *target_.tokenizer, faults_, clock_,
-                         CompletionServerOptions{.model_name = options_.served_model_name.empty()
-                                                                   ? model.name
-                                                                   : options_.served_model_name,
+                         CompletionServerOptions{.model_name = model_name(),
                                                  .tokenizer_hash = target_.tokenizer_hash,
                                                  .chat = target_.chat,
+                                                 .sampling = target_.generation.sampling,
                                                  .context = model.max_positions,
                                                  .authenticator = options_.rpc.authenticator,
                                                  .tenants = &tenants_,
@@ -209,11 +208,16 @@ Status Server::check_metrics_key(const HttpRequest& request) {
       "Authorization: Bearer KEY");
 }
 
+std::string Server::model_name() const {
+  const std::string& served = options_.served_model_name;
+  return served.empty() ? target_.model->info().name : served;
+}
+
 Health Server::health() const {
   return {.alive = !is_hung(),
           .ready = ready_.load() && target_.model->check_unchanged().ok(),
           .version = Program::version(),
-          .model_name = target_.model->info().name};
+          .model_name = model_name()};
 }
 
 bool Server::is_hung() const {

@@ -57,7 +57,7 @@ struct ServerOptions {
   std::optional<Address> metrics = {};          // nothing: nor /metrics
   std::vector<std::string> allowed_hosts = {};  // as HttpServerOptions says
   std::vector<std::string> allowed_origins = {};
-  std::string served_model_name = {};   // on OpenAI's routes; empty: the model's
+  std::string served_model_name = {};   // empty: the model's own
   bool completions = false;             // OpenAI's routes, if the target has a tokenizer
   std::string why_no_completions = {};  // with the remedy; told to those that ask for them
   std::string token_file = {};          // empty: nobody is asked for a key
@@ -116,6 +116,7 @@ class Server final {
   // A tenant that can never open a session would learn it from refusals only.
   Status check_shares() const;
   Status check_metrics_key(const HttpRequest& request);
+  std::string model_name() const;  // as clients, edges and metrics read it
   Health health() const;
   std::string render_metrics();
   bool is_hung() const;

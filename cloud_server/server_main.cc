@@ -103,6 +103,9 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target,
   if (!target.about_template.empty()) {
     std::printf("  template     %s\n", target.about_template.c_str());
   }
+  if (const std::string about = target.generation.about(); !about.empty()) {
+    std::printf("  sampling     %s\n", about.c_str());
+  }
   if (target.levels != nullptr) {
     std::printf("  levels       %s\n", target.levels->about().c_str());
   }
@@ -140,9 +143,10 @@ void print_overruns(const PaceCounts& counts) {
 }
 
 // What edges are told before they write a prompt; empty: nothing.
-std::string description_of(const LoadedTarget& target) {
+std::string description_of(const LoadedTarget& target, const std::string& served_name) {
   if (!target.tokenizer) return {};
-  return serialize(TargetDescription{.model_name = target.model->info().name,
+  const std::string& own_name = target.model->info().name;
+  return serialize(TargetDescription{.model_name = served_name.empty() ? own_name : served_name,
                                      .fingerprint = target.model->info().fingerprint,
                                      .tokenizer_hash = target.tokenizer_hash,
                                      .templates = target.chat.templates,
@@ -150,14 +154,15 @@ std::string description_of(const LoadedTarget& target) {
                                      .eos = target.chat.eos,
                                      .chosen = target.chat.chosen,
                                      .template_hash = template_hash(target.chat),
-                                     .server_version = Program::version()});
+                                     .server_version = Program::version(),
+                                     .sampling = target.generation.sampling});
 }
 
 void fill_rpc(const ServerFlags& flags, const LoadedTarget& target, RpcServerOptions& rpc) {
   const std::size_t sessions = flags.server.scheduler.max_concurrent_sessions;
   rpc.max_connections_per_peer = rpc.max_calls_per_peer;
   rpc.max_calls = 2 * sessions + kCallsWithoutSession;
-  rpc.description = description_of(target);
+  rpc.description = description_of(target, flags.server.served_model_name);
 }
 
 // What it drafts by. INVALID_ARGUMENT if the flags contradict each other.
@@ -189,6 +194,7 @@ Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
   scheduler.tokenizer_hash = target.tokenizer_hash;
   scheduler.template_hash = template_hash(target.chat);
   scheduler.server_version = Program::version();
+  scheduler.model_name = flags.server.served_model_name;
   scheduler.kv.kept_for = kKeptFor;
   scheduler.exits = target.exits.get();
   if (!target.no_predictor.empty()) scheduler.prune_below = 0;

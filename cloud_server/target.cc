@@ -166,6 +166,10 @@ Result<LoadedTarget> directory_target(const TargetOptions& options, Clock& clock
                                             model->info().vocab_size));
   LoadedTarget target{.model = std::move(model), .tokenizer_hash = tokenizer.content_hash()};
   target.tokenizer = std::move(tokenizer);
+  if (options.generation_config == GenerationConfigUse::kAuto) {
+    OUTRIDER_ASSIGN_OR_RETURN(target.generation,
+                              read_generation_defaults(options.loading.directory));
+  }
   OUTRIDER_RETURN_IF_ERROR(take_levels(options, clock, target));
   OUTRIDER_RETURN_IF_ERROR(set_chat_template(options, target));
   if (target.whole != nullptr &&

@@ -20,6 +20,7 @@
 #include "common/model/loader/loader.h"
 #include "common/model/model.h"
 #include "common/model/model_pacer.h"
+#include "common/sampling/sampling_defaults.h"
 #include "common/text/tokenizer.h"
 
 namespace outrider {
@@ -32,6 +33,7 @@ struct TargetOptions {
   std::string draft_model;                      // of the same tokenizer; empty: none
   int draft_threads = 0;                        // its own ones; 0: it is where the target is
   std::string chat_template;                    // a name or a file; empty: the model's
+  GenerationConfigUse generation_config = GenerationConfigUse::kNone;
   std::string level;  // of loading.elastic, that answers all; empty: sessions choose
 };
 
@@ -42,6 +44,7 @@ struct LoadedTarget {
   std::optional<Tokenizer> tokenizer = {};  // nothing: for the null model
   ChatSource chat = {};                     // the template for conversations
   std::string about_template = {};          // one line: the template's name, or why there is none
+  GenerationDefaults generation = {};       // how it samples where requests are silent
   std::unique_ptr<ExitHeads> exits = {};    // null: none
   std::string about_exits = {};             // one line: which exits, or why there are none
   std::unique_ptr<ExitHeads> predictor = {};

@@ -38,7 +38,8 @@ class Server:
         self.port = port
         self.process = subprocess.Popen(
             [programs / 'outrider-server', '--model', model, '--port', str(port), '--http-port', str(port + 1),
-             '--max-concurrent-sessions', '128', '--max-calls-per-peer', '1024', '--cache-dir', 'none', '--draft-source', 'none', *flags],
+             '--max-concurrent-sessions', '128', '--max-calls-per-peer', '1024', '--cache-dir', 'none', '--draft-source', 'none', '--generation-config', 'none',
+             *flags],
             stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         began = time.monotonic()
         while time.monotonic() - began < seconds and self.process.poll() is None:
@@ -61,7 +62,8 @@ class Server:
 def ids_of(programs, server, prompt, tokens, temperature, *flags):
     done = subprocess.run(
         [programs / 'outrider-edge', 'run', '--server', f'127.0.0.1:{server.port}', '--state-dir', 'none', '-p', prompt,
-         '-n', str(tokens), '--temp', str(temperature), '--seed', '5', '--json', *flags],
+         '-n', str(tokens), '--temp', str(temperature), '--seed', '5', '--generation-config', 'none',
+         '--json', *flags],
         capture_output=True, text=True, check=True, timeout=300)
     return json.loads(done.stdout.splitlines()[-1])['ids']
 

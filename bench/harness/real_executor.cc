@@ -240,6 +240,7 @@ std::vector<std::string> RealExecutor::arguments(const LinkedServer& server,
                                         "--top-k=" + std::to_string(sampling.top_k),
                                         "--top-p=" + number(sampling.top_p),
                                         "--min-p=" + number(sampling.min_p),
+                                        "--generation-config=none",
                                         "--log-level=warning"};
   if (!is_loopback(address.host)) arguments.emplace_back("--insecure");
   if (variant.strategy == Strategy::kAr) {

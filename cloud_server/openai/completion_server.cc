@@ -22,6 +22,10 @@ std::vector<HttpRoute> CompletionServer::routes() {
       .model_name = [name = options_.model_name] { return name; },
       .chat = [this] { return options_.chat; },
       .context = options_.context,
+      .defaults =
+          [sampling = with_defaults({}, options_.sampling)] {
+            return CompletionParams{.text = {.choice = {.sampling = sampling}, .draws_seed = true}};
+          },
       .complete = [this](CompletionCall call) { return complete(std::move(call)); },
       .on_refused = [this](const HttpRequest& request,
                            const Status& status) { faults_.refuse(who_asks(request), status); }};

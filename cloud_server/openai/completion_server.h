@@ -19,6 +19,7 @@
 #include "common/http/routes.h"
 #include "common/levels/level_book.h"
 #include "common/openai/routes.h"
+#include "common/sampling/sampling_defaults.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
 
@@ -28,6 +29,7 @@ struct CompletionServerOptions {
   std::string model_name;  // the name that clients use
   std::string tokenizer_hash;
   ChatSource chat = {};                    // the target's
+  SamplingDefaults sampling = {};          // the target's, where requests are silent
   Position context = 0;                    // tokens of prompt and answer
   Authenticator* authenticator = nullptr;  // null: no keys are required
   Tenants* tenants = nullptr;              // null: there are no quotas

@@ -79,6 +79,7 @@ AnswerEnd PlainAnswer::finish(bool by_length) const {
           .usage = {.prompt_tokens = open_.prefix.size(),
                     .cached_tokens = cached_tokens_,
                     .completion_tokens = tokens_},
+          .seed = told_seed({open_.sampling, open_.seed}),
           .figures = {{"speculation", "OFF because this server has no draft"}}};
 }
 

@@ -67,6 +67,15 @@ void add_usage(const AnswerExtras& extras, const AnswerUsage& usage, OrderedJson
   }
 }
 
+// This program's own words: figures if requested, and the seed unasked, so that the answer can be
+// repeated.
+void add_own(const AnswerExtras& extras, const AnswerEnd& end, OrderedJson& json) {
+  if (!extras.figures && !end.seed) return;
+  OrderedJson own = extras.figures ? OrderedJson(end.figures) : OrderedJson::object();
+  if (end.seed) own["seed"] = *end.seed;
+  json["outrider"] = std::move(own);
+}
+
 }  // namespace
 
 std::string first_event(const AnswerName& name, const AnswerExtras& extras) {
@@ -104,7 +113,7 @@ std::string unverified_event(const AnswerName& name, const AnswerExtras& extras,
 std::string last_events(const AnswerName& name, const AnswerExtras& extras, const AnswerEnd& end) {
   OrderedJson last = chunk(name, OrderedJson::object(), finish_reason(end));
   add_usage(extras, end.usage, last);
-  if (extras.figures) last["outrider"] = end.figures;
+  add_own(extras, end, last);
   if (!end.level.is_null()) last["level"] = end.level;
   if (!end.unverified.is_null()) last["unverified"] = end.unverified;
   std::string events = event(last);
@@ -134,7 +143,7 @@ std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,
   choice["finish_reason"] = finish_reason(end);
   json["choices"] = OrderedJson::array({std::move(choice)});
   json["usage"] = usage_json(end.usage);
-  if (extras.figures) json["outrider"] = end.figures;
+  add_own(extras, end, json);
   if (!end.level.is_null()) json["level"] = end.level;
   return dump(json);
 }

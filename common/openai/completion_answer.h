@@ -1,11 +1,12 @@
 // Answers in the form that OpenAI's clients read, whole or as server-sent events. A client that
 // sends "outrider": true also gets this program's figures and one entry per token, under
-// "outrider".
+// "outrider", where the seed of a sampled answer stands in any case.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -49,7 +50,8 @@ struct AnswerExtras {
 struct AnswerEnd {
   bool by_length = false;  // the token limit ended it; else it stopped by itself
   AnswerUsage usage = {};
-  Json figures = {};     // if requested
+  std::optional<std::uint64_t> seed = {};  // by which it can be repeated; nothing: any does
+  Json figures = {};                       // if requested
   Json level = {};       // of an elastic model: which one answered, predicted and taken times
   Json unverified = {};  // what was given by a deadline, and whether the text confirms it
 };

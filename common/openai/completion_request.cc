@@ -3,91 +3,52 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <initializer_list>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "common/base/json.h"
+#include "common/conversation/stop_strings.h"
+#include "common/openai/body_fields.h"
+#include "common/openai/idle_fields.h"
 
 namespace outrider {
 namespace {
 
-constexpr std::size_t kMaxStops = 4;
-
-Status wrong(std::string_view field, const std::string& expected) {
-  return invalid_argument("'" + std::string(field) + "' must be " + expected);
-}
-
-// Names the value too, if it is short.
-Status wrong(std::string_view field, const std::string& expected, const Json& value) {
-  constexpr std::size_t kShort = 40;
-  const std::string shown = value.is_primitive() ? value.dump(-1, ' ', true) : "";
-  if (shown.empty() || shown.size() > kShort) return wrong(field, expected);
-  return wrong(field, expected + ", and is " + shown);
-}
-
-Status unsupported(std::string_view field) {
-  return unimplemented("'" + std::string(field) + "' is not supported here; leave it out");
-}
-
-Status read_number(const Json& value, std::string_view field, double least, double most,
-                   double& out) {
-  const std::string range = "a number from " + Json(least).dump() + " to " + Json(most).dump();
-  const auto number = value.is_number() ? value.get<double>() : std::nan("");
-  if (!std::isfinite(number) || number < least || number > most) return wrong(field, range, value);
-  out = number;
-  return {};
-}
-
-// 16.0 counts as whole, because some clients have one type of number only.
-Status read_integer(const Json& value, std::string_view field, std::int64_t least,
-                    std::int64_t& out) {
-  constexpr double kBeyond = 9007199254740992;  // 2^53: every whole number below it is exact
-  const auto number = value.is_number() ? value.get<double>() : std::nan("");
-  if (number != std::floor(number) || number < static_cast<double>(least) || number >= kBeyond) {
-    return wrong(field, "a whole number from " + std::to_string(least) + ", less than 2^53", value);
-  }
-  out = static_cast<std::int64_t>(number);
-  return {};
-}
-
-// Any 64 bits, signed or not.
-Status read_seed(const Json& value, std::uint64_t& out) {
+// Any 64 bits, signed or not; -1 asks for a fresh one, as null does.
+Status read_seed(const Json& value, TextOptions& text) {
+  std::uint64_t& seed = text.choice.seed;
+  text.draws_seed = value.is_null() || (!value.is_number_unsigned() && value == -1);
+  if (text.draws_seed) return {};
   if (value.is_number_unsigned()) {
-    out = value.get<std::uint64_t>();
+    seed = value.get<std::uint64_t>();
   } else if (value.is_number_integer()) {
-    out = static_cast<std::uint64_t>(value.get<std::int64_t>());
+    seed = static_cast<std::uint64_t>(value.get<std::int64_t>());
   } else {
     std::int64_t whole = 0;
     if (!read_integer(value, "seed", std::numeric_limits<std::int64_t>::min(), whole).ok()) {
       return wrong("seed", "a whole number from -2^63 to 2^64 - 1", value);
     }
-    out = static_cast<std::uint64_t>(whole);
+    seed = static_cast<std::uint64_t>(whole);
   }
   return {};
 }
 
-Status read_bool(const Json& value, std::string_view field, bool& out) {
-  if (!value.is_boolean()) return wrong(field, "true or false", value);
-  out = value.get<bool>();
-  return {};
-}
-
+// Empty texts are passed over: they would end every answer before it begins.
 Status read_stop(const Json& value, std::vector<std::string>& out) {
   const Json list = value.is_string() ? Json::array({value}) : value;
   const std::string expected =
-      "a text, or up to " + std::to_string(kMaxStops) + " of them, none of them empty";
-  if (!list.is_array() || list.size() > kMaxStops) return wrong("stop", expected);
+      "a text, or a list of up to " + std::to_string(StopStrings::kMaxStops) + " texts";
+  if (!list.is_array()) return wrong("stop", expected);
   out.clear();
   for (const Json& text : list) {
-    if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
-      return wrong("stop", expected);
-    }
-    out.push_back(text.get<std::string>());
+    if (!text.is_string()) return wrong("stop", expected);
+    if (!text.get_ref<const std::string&>().empty()) out.push_back(text.get<std::string>());
   }
-  return {};
+  if (out.size() > StopStrings::kMaxStops) return wrong("stop", expected);
+  const Status usable = StopStrings::create(out).status();
+  return usable.ok() ? usable : usable.with_detail({.reason = "invalid_value", .field = "stop"});
 }
 
 // Refuses an object with a key that is not read.
@@ -113,10 +74,39 @@ Result<std::string> content_of(const Json& content) {
         !part["text"].is_string()) {
       return expected;
     }
-    OUTRIDER_RETURN_IF_ERROR(check_keys(part, "messages[].content[].", {"type", "text"}));
+    OUTRIDER_RETURN_IF_ERROR(
+        check_keys(part, "messages[].content[].", {"type", "text", "cache_control"}));
     text += part["text"].get_ref<const std::string&>();
   }
   return text;
+}
+
+std::optional<ChatRole> role_of(const Json& role) {
+  if (role == "system" || role == "developer") return ChatRole::kSystem;
+  if (role == "user") return ChatRole::kUser;
+  if (role == "assistant") return ChatRole::kAssistant;
+  return std::nullopt;
+}
+
+// What clients send along with what was said. The template may write it.
+constexpr std::array<const char*, 3> kSentAlong = {"name", "reasoning_content", "reasoning"};
+
+Result<ChatMessage> read_message(const Json& message) {
+  if (!message.is_object()) return wrong("messages[]", "an object with role and content");
+  OUTRIDER_RETURN_IF_ERROR(check_keys(
+      message, "messages[].",
+      {"role", "content", "cache_control", kSentAlong[0], kSentAlong[1], kSentAlong[2]}));
+  const std::optional<ChatRole> role = role_of(message.value("role", Json()));
+  OUTRIDER_ASSIGN_OR_RETURN(std::string text, content_of(message.value("content", Json())));
+  if (!role) return wrong("messages[].role", "system, user or assistant");
+  ChatMessage read{*role, std::move(text)};
+  for (const char* name : kSentAlong) {
+    const Json value = message.value(name, Json());
+    if (value.is_null()) continue;
+    if (!value.is_string()) return wrong("messages[]." + std::string(name), "a text", value);
+    read.sent_along[name] = value.get<std::string>();
+  }
+  return read;
 }
 
 Status read_messages(const Json& value, std::vector<ChatMessage>& out) {
@@ -124,19 +114,8 @@ Status read_messages(const Json& value, std::vector<ChatMessage>& out) {
     return wrong("messages", "a list of one message or more");
   }
   for (const Json& message : value) {
-    if (!message.is_object()) return wrong("messages[]", "an object with role and content");
-    OUTRIDER_RETURN_IF_ERROR(check_keys(message, "messages[].", {"role", "content"}));
-    const Json role = message.value("role", Json());
-    OUTRIDER_ASSIGN_OR_RETURN(const std::string text, content_of(message.value("content", Json())));
-    if (role == "system" || role == "developer") {
-      out.push_back({ChatRole::kSystem, text});
-    } else if (role == "user") {
-      out.push_back({ChatRole::kUser, text});
-    } else if (role == "assistant") {
-      out.push_back({ChatRole::kAssistant, text});
-    } else {
-      return wrong("messages[].role", "system, user or assistant");
-    }
+    OUTRIDER_ASSIGN_OR_RETURN(ChatMessage read, read_message(message));
+    out.push_back(std::move(read));
   }
   if (out.back().role == ChatRole::kAssistant) {
     return wrong("messages", "ended by a message that is not the assistant's own");
@@ -199,11 +178,11 @@ Status read_sampling(const std::string& key, const Json& value, CompletionParams
     OUTRIDER_RETURN_IF_ERROR(read_number(value, key, 0, 1, number));
     params.text.choice.sampling.min_p = static_cast<float>(number);
   } else if (key == "top_k") {
-    OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, 0, whole));
+    OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, -1, whole));
     if (whole > std::numeric_limits<std::int32_t>::max()) return wrong(key, "less than 2^31");
-    params.text.choice.sampling.top_k = static_cast<std::int32_t>(whole);
+    params.text.choice.sampling.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(whole, 0));
   } else if (key == "seed") {
-    OUTRIDER_RETURN_IF_ERROR(read_seed(value, params.text.choice.seed));
+    OUTRIDER_RETURN_IF_ERROR(read_seed(value, params.text));
   } else if (key == "max_tokens" || key == "max_completion_tokens") {
     OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, 1, params.text.max_tokens));
   } else if (key == "stop") {
@@ -248,46 +227,25 @@ Status read_slo(const Json& value, Slo& slo) {
   return check_slo(slo);
 }
 
-// Fields that cannot change the text, whatever their value.
-constexpr std::array kIgnored = {"user",
-                                 "metadata",
-                                 "store",
-                                 "safety_identifier",
-                                 "prompt_cache_key",
-                                 "prompt_cache_retention",
-                                 "parallel_tool_calls",
-                                 "priority",
-                                 "request_id"};
-
-// Whether the value requests the default behaviour.
-bool says_nothing_new(const std::string& key, const Json& value) {
-  if (key == "n" || key == "best_of" || key == "repetition_penalty" || key == "length_penalty") {
-    return value == 1;
-  }
-  if (key == "presence_penalty" || key == "frequency_penalty" || key == "min_tokens" ||
-      key == "top_logprobs") {
-    return value == 0;
-  }
-  if (key == "logprobs" || key == "echo" || key == "use_beam_search") return value == false;
-  if (key == "skip_special_tokens" || key == "add_generation_prompt") return value == true;
-  if (key == "tools" || key == "functions" || key == "stop_token_ids") {
-    return value.is_array() && value.empty();
-  }
-  if (key == "tool_choice" || key == "function_call") return value == "none";
-  if (key == "suffix") return value == "";
-  if (key == "logit_bias") return value.is_object() && value.empty();
-  if (key == "response_format") return value == Json{{"type", "text"}};
-  if (key == "modalities") return value == Json::array({"text"});
-  return false;
+// How a plain prompt becomes tokens. In chats the template decides, and only that can be asked for.
+Status read_raw(const Json& value, const std::string& key, bool& out,
+                const CompletionRequest& request) {
+  bool asked = false;
+  OUTRIDER_RETURN_IF_ERROR(read_bool(value, key, asked));
+  if (request.is_chat && asked) return unsupported(key);
+  out = asked;
+  return {};
 }
 
 Status read_field(const std::string& key, const Json& value, CompletionRequest& request) {
-  if (value.is_null()) return {};
+  if (value.is_null() && key != "seed") return {};
   if (key == "messages" && request.is_chat) return read_messages(value, request.messages);
   if (key == "chat_template_kwargs" && request.is_chat) {
     return read_template_variables(value, request.template_variables);
   }
   if (key == "prompt" && !request.is_chat) return read_prompt(value, request.prompt);
+  if (key == "parse_special") return read_raw(value, key, request.raw.parse_special, request);
+  if (key == "add_special_tokens") return read_raw(value, key, request.raw.add_special, request);
   if (key == "stream") return read_bool(value, key, request.stream);
   if (key == "stream_options") return read_stream_options(value, request.extras);
   if (key == "outrider") return read_bool(value, key, request.extras.figures);
@@ -299,8 +257,8 @@ Status read_field(const std::string& key, const Json& value, CompletionRequest& 
   if (key == "slo") return read_slo(value, request.params.wish.slo);
   bool known = false;
   OUTRIDER_RETURN_IF_ERROR(read_sampling(key, value, request.params, known));
-  if (known || says_nothing_new(key, value)) return {};
-  if (std::ranges::find(kIgnored, key) == kIgnored.end()) return unsupported(key);
+  if (known || asks_for_nothing(key, value)) return {};
+  if (!cannot_change_text(key)) return unsupported(key);
   request.ignored.push_back(key);
   return {};
 }
@@ -309,21 +267,26 @@ Status read_field(const std::string& key, const Json& value, CompletionRequest& 
 
 Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
                                            const CompletionParams& defaults) {
-  const Result<Json> json = parse_json(body, "the body");
-  if (!json.ok()) return invalid_argument(json.status().message());
-  if (!json->is_object()) return invalid_argument("the body must be a JSON object");
+  const Result<Json> json = parse_body(body);
+  if (!json.ok()) return json.status();
   CompletionRequest request{.is_chat = is_chat,
                             .messages = {},
                             .template_variables = {},
                             .prompt = {},
+                            .raw = {},
                             .params = defaults};
   for (const auto& [key, value] : json->items()) {
-    OUTRIDER_RETURN_IF_ERROR(read_field(key, value, request));
+    if (const Status read = read_field(key, value, request); !read.ok()) {
+      const bool told = !read.detail().reason.empty();
+      return told ? read : read.with_detail({.reason = "invalid_value", .field = key});
+    }
   }
   if (Slo& slo = request.params.wish.slo; slo.unverified && !request.stream) {
     if (!json->value("slo", Json()).is_null()) {
       return invalid_argument(
-          "'slo.unverified' is an event of a stream, before the rest. Remedy: \"stream\": true");
+                 "'slo.unverified' is an event of a stream, before the rest. Remedy: \"stream\": "
+                 "true")
+          .with_detail({.reason = "invalid_value", .field = "slo.unverified"});
     }
     slo = {};  // the program's default
   }
@@ -331,10 +294,11 @@ Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
   const Json length = json->value("max_completion_tokens", Json());
   if (!old_length.is_null() && !length.is_null() && old_length != length) {
     return invalid_argument("'max_tokens' " + old_length.dump() + " and 'max_completion_tokens' " +
-                            length.dump() + " say two things. Remedy: max_completion_tokens alone");
+                            length.dump() + " say two things. Remedy: max_completion_tokens alone")
+        .with_detail({.reason = "invalid_value", .field = "max_completion_tokens"});
   }
-  if (is_chat && request.messages.empty()) return wrong("messages", "there");
-  if (!is_chat && !json->contains("prompt")) return wrong("prompt", "there");
+  if (is_chat && request.messages.empty()) return missing("messages");
+  if (!is_chat && json->value("prompt", Json()).is_null()) return missing("prompt");
   return request;
 }
 
@@ -343,8 +307,8 @@ Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const Completio
                                      Position context) {
   if (!request.is_chat) {
     OUTRIDER_RETURN_IF_ERROR(check_text_fits(tokenizer, request.prompt.size(), context));
+    return encode_prompt(tokenizer, source, request.prompt, "none", request.raw);
   }
-  if (!request.is_chat) return encode_prompt(tokenizer, source, request.prompt, "none");
   OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(source, chat_template));
   return encode_messages(tokenizer, chat, request.messages, request.template_variables, context);
 }

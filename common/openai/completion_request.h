@@ -29,6 +29,7 @@ struct CompletionRequest {
   std::vector<ChatMessage> messages;  // of a chat
   Json template_variables;            // chat_template_kwargs; null: none
   std::string prompt;                 // of a plain completion
+  RawOptions raw = {};                // how it becomes tokens
   CompletionParams params;
   bool stream = false;
   AnswerExtras extras = {};
@@ -37,8 +38,7 @@ struct CompletionRequest {
   std::vector<std::string> ignored = {};
 };
 
-// defaults: for fields that the request does not name. Errors: INVALID_ARGUMENT for a wrong value
-// and for text that is not JSON, UNIMPLEMENTED for an unsupported field; both name the field.
+// defaults: for fields that the request does not name. Errors: those of body_fields.h.
 Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
                                            const CompletionParams& defaults);
 

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "common/conversation/answer_length.h"
+
 namespace outrider {
 namespace {
 
@@ -13,6 +15,13 @@ constexpr char kComment[] = ": still here\n\n";
 constexpr char kCut[] = "this server is shutting down; repeat the request";
 
 }  // namespace
+
+Status with_prompt_field(const Status& status, bool is_chat) {
+  StatusDetail detail = status.detail();
+  if (detail.reason != kContextExceeded || !detail.field.empty()) return status;
+  detail.field = is_chat ? "messages" : "prompt";
+  return status.with_detail(std::move(detail));
+}
 
 bool CompletionResponder::write(const std::string& bytes) {
   bytes_sent_ += bytes.size();
@@ -75,7 +84,8 @@ void CompletionResponder::end(const AnswerEnd& end) {
   exchange_->respond({.status = 200, .body = std::move(body), .content_type = "application/json"});
 }
 
-void CompletionResponder::fail(const Status& status, std::optional<Duration> retry_after) {
+void CompletionResponder::fail(const Status& why, std::optional<Duration> retry_after) {
+  const Status status = with_prompt_field(why, name_.is_chat);
   if (!begun_) return exchange_->respond(error_response(status, retry_after));
   exchange_->write(error_event(status));
   exchange_->cut();

@@ -23,6 +23,9 @@
 
 namespace outrider {
 
+// The failure, and of a prompt that is too long the field that clients know: messages or prompt.
+Status with_prompt_field(const Status& status, bool is_chat);
+
 class CompletionResponder final {
  public:
   struct Form {

@@ -10,8 +10,8 @@
 #include "common/base/random_id.h"
 #include "common/conversation/chat_template.h"
 #include "common/http/error_response.h"
+#include "common/openai/token_routes.h"
 #include "common/telemetry/log.h"
-#include "common/text/token_ids.h"
 
 namespace outrider {
 namespace {
@@ -30,6 +30,7 @@ AnswerName new_answer(const std::string& model, bool is_chat, ServiceTier tier) 
 }
 
 constexpr std::string_view kModels = "/v1/models";
+const StatusDetail kNoSuchModel = {.reason = "model_not_found", .field = "model"};
 
 std::string known_levels(const std::vector<ServedLevel>& levels) {
   std::string names;
@@ -61,17 +62,18 @@ HttpResponse models_page(const std::string& path, const std::string& model,
     if (each["id"] == asked) return json_response(each);
   }
   return error_response(not_found("there is no model " + printable(asked) + " here; there is " +
-                                  printable(model) + known_levels(levels)));
+                                  printable(model) + known_levels(levels))
+                            .with_detail(kNoSuchModel));
 }
 
 // The level that "model" names behind its last "@", if it is not all of the model's own name.
 Status read_level(const OpenaiService& service, const std::string& model,
-                  CompletionRequest& asked) {
+                  const CompletionParams& defaults, CompletionRequest& asked) {
   LevelWish& wish = asked.params.wish;
-  const bool needs_levels =
-      wish.slo.asks() && !(wish.slo.unverified && service.defaults.speculation);
+  const bool needs_levels = wish.slo.asks() && !(wish.slo.unverified && defaults.speculation);
   if (service.levels.empty() && needs_levels) {
-    return unimplemented("'slo' is not supported here: this model has no levels; leave it out");
+    return unimplemented("'slo' is not supported here: this model has no levels; leave it out")
+        .with_detail({.reason = "unsupported_parameter", .field = "slo"});
   }
   const std::size_t at = asked.model.rfind('@');
   if (at == std::string::npos || asked.model == model) return {};
@@ -85,7 +87,8 @@ Status read_level(const OpenaiService& service, const std::string& model,
       course.ok() && is_level(course->first) && (course->then.empty() || is_level(course->then));
   if (!may_choose && !is_known) {
     return not_found("'model' is " + printable(asked.model) + ", but " + printable(model) +
-                     " has no level " + printable(name) + known_levels(service.levels));
+                     " has no level " + printable(name) + known_levels(service.levels))
+        .with_detail(kNoSuchModel);
   }
   wish.level = name;
   return {};
@@ -108,45 +111,30 @@ class IgnoredFields final {
   std::set<std::string> told_ OUTRIDER_GUARDED_BY(mu_);
 };
 
-Result<Json> tokenize(const Tokenizer& tokenizer, const std::string& body) {
-  const Result<Json> json = parse_json(body, "the body");
-  if (!json.ok() || !json->is_object() || !json->value("content", Json()).is_string()) {
-    return invalid_argument("the body must be JSON: {\"content\": TEXT}");
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
-                            tokenizer.encode((*json)["content"].get_ref<const std::string&>()));
-  return Json{{"tokens", ids}};
-}
-
-// Includes special tokens. Bytes that are not UTF-8, such as an incomplete character, become
-// U+FFFD.
-Result<Json> detokenize(const Tokenizer& tokenizer, const std::string& body) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(body, "the body"));
-  if (!json.is_object() || !json.contains("tokens")) {
-    return invalid_argument("the body must be JSON: {\"tokens\": [ID, ..]}");
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, token_ids_of(json["tokens"], "tokens"));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, tokenizer.decode(ids, /*skip_special=*/false));
-  return Json{{"content", text}};
-}
-
-HttpResponse page_of(const Result<Json>& json) {
-  return json.ok() ? json_response(*json) : error_response(json.status());
+// A template that is missing is no address that is not known.
+Status refused_prompt(const Status& status, bool is_chat) {
+  if (!status.detail().reason.empty()) return status;
+  const bool lacks_template = is_chat && status.code() == StatusCode::kNotFound;
+  return status.with_detail({.reason = lacks_template ? "chat_template_not_found" : "invalid_value",
+                             .field = is_chat ? "messages" : "prompt"});
 }
 
 Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& request,
                 const std::shared_ptr<HttpExchange>& exchange, IgnoredFields& ignored) {
+  OUTRIDER_ASSIGN_OR_RETURN(const CompletionParams defaults, service.defaults());
   OUTRIDER_ASSIGN_OR_RETURN(CompletionRequest asked,
-                            parse_completion(request.body, is_chat, service.defaults));
+                            parse_completion(request.body, is_chat, defaults));
+  settle_seed(asked.params.text);
   const std::string model = service.model_name();
-  OUTRIDER_RETURN_IF_ERROR(read_level(service, model, asked));
+  OUTRIDER_RETURN_IF_ERROR(read_level(service, model, defaults, asked));
   ChatSource source;
   if (is_chat) {
     OUTRIDER_ASSIGN_OR_RETURN(source, service.chat());
   }
-  OUTRIDER_ASSIGN_OR_RETURN(
-      EncodedPrompt prompt,
-      encode_request(*service.tokenizer, asked, source, service.chat_template, service.context));
+  Result<EncodedPrompt> encoded =
+      encode_request(*service.tokenizer, asked, source, service.chat_template, service.context);
+  if (!encoded.ok()) return refused_prompt(encoded.status(), is_chat);
+  EncodedPrompt prompt = *std::move(encoded);
   ignored.log_new(asked.ignored);
   const std::string& level = asked.params.wish.level;
   const std::string& shown = model.empty() ? asked.model : model;
@@ -164,7 +152,8 @@ HttpRoute completion_route(const OpenaiService& service, const char* path, bool 
                            const std::shared_ptr<IgnoredFields>& ignored) {
   const auto answer = [service, is_chat, ignored](const HttpRequest& request,
                                                   const std::shared_ptr<HttpExchange>& exchange) {
-    const Status status = complete(service, is_chat, request, exchange, *ignored);
+    const Status status =
+        with_prompt_field(complete(service, is_chat, request, exchange, *ignored), is_chat);
     if (status.ok()) return;
     if (service.on_refused) service.on_refused(request, status);
     exchange->respond(error_response(status));
@@ -191,16 +180,9 @@ std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
                        source.ok() ? template_hash(*source) : "");
   };
   const auto ignored = std::make_shared<IgnoredFields>();
-  const auto to_tokens = [tokenizer = service.tokenizer](const HttpRequest& request) {
-    return page_of(tokenize(*tokenizer, request.body));
-  };
-  const auto to_text = [tokenizer = service.tokenizer](const HttpRequest& request) {
-    return page_of(detokenize(*tokenizer, request.body));
-  };
-  std::vector<HttpRoute> routes = {completion_route(service, "/v1/chat/completions", true, ignored),
-                                   completion_route(service, "/v1/completions", false, ignored),
-                                   page_route("POST", "/tokenize", to_tokens, service.check),
-                                   page_route("POST", "/detokenize", to_text, service.check)};
+  std::vector<HttpRoute> routes = token_routes(*service.tokenizer, service.check);
+  routes.push_back(completion_route(service, "/v1/chat/completions", true, ignored));
+  routes.push_back(completion_route(service, "/v1/completions", false, ignored));
   for (HttpRoute& route : routes) route.is_slow = true;  // texts may be long
   for (const char* path : {"/v1/models", "/v1/models/*"}) {
     routes.push_back(page_route("GET", path, models, service.check));

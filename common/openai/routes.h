@@ -2,7 +2,7 @@
 //
 //   POST /v1/chat/completions  /v1/completions   answers, whole or streamed
 //   GET  /v1/models  /v1/models/ID
-//   POST /tokenize  /detokenize                  {"content": TEXT} to {"tokens": [..]} and back
+//   POST /tokenize  /detokenize                  token_routes.h
 //
 // Thread rule: `complete` and `on_refused` are called on threads of the HTTP server's work queue,
 // `check` on its own; all must return soon. SPDX-License-Identifier: Apache-2.0
@@ -48,7 +48,8 @@ struct OpenaiService {
   Position context = 0;  // tokens of prompt and answer; 0: not known here
   // Of an elastic model, full first: clients name one as MODEL@LEVEL.
   std::vector<ServedLevel> levels = {};
-  CompletionParams defaults = {};  // for fields that requests do not name
+  // For fields that a request does not name; asked for with each one. Errors refuse the request.
+  std::function<Result<CompletionParams>()> defaults = [] { return CompletionParams(); };
   HttpCheck check = {};  // called with every request's head; empty: every client is answered
   // Starts the answer. Before it returns an error, nothing was sent to the client.
   std::function<Status(CompletionCall)> complete;

@@ -194,6 +194,7 @@ struct SchedulerOptions {
   std::string tokenizer_hash;                 // hex, of the target's tokenizer; shown to every edge
   std::string template_hash = {};             // hex, of its chat template; empty: it has none
   std::string server_version = {};            // shown to every edge
+  std::string model_name = {};                // also; empty: the model's own
   std::function<Duration()> wall_clock = {};  // since 1970, shown to every edge; empty: not
   // Of equal or greater urgency (service_tier); the next Open waits in the queue.
   std::uint32_t max_concurrent_sessions = 8;

@@ -352,6 +352,7 @@ void Sessions::flush(StreamId id, VerifyStream& stream) {
       opened->limits.pass_limit = stream.announce_pass_limit(pass_limit_);
       opened->pass_costs = pass_costs_;
       opened->server_version = options_.server_version;
+      if (!options_.model_name.empty()) opened->model_name = options_.model_name;
       if (options_.wall_clock) opened->wall_clock = options_.wall_clock();
     }
     if (auto* verdict = std::get_if<Verdict>(&message)) {

@@ -94,6 +94,7 @@ Result<Runner> make_runner(const RaceOptions& options, const RaceSetting& race, 
                            std::string("--strategy=") + name_of(strategy),
                            "--max-tokens=" + std::to_string(options.max_tokens),
                            "--seed=" + std::to_string(options.seed),
+                           "--generation-config=none",
                            "--prompt=" + race.prompt};
   if (!is_loopback(address.host)) runner.edge.arguments.emplace_back("--insecure");
   if (strategy == Strategy::kAr) {

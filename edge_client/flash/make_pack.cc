@@ -2,7 +2,9 @@
 #include "edge_client/flash/make_pack.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -40,6 +42,17 @@ Result<bool> add_exits(const std::string& model, const std::string& fingerprint,
   if (!adapters.ok()) return adapters.status();
   OUTRIDER_RETURN_IF_ERROR(add_files(folder_of_model(model), "", texts));
   return true;
+}
+
+// Adds what the model says of sampling, if it says anything.
+Status add_generation_config(const std::string& model, std::vector<PackText>& texts) {
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 20;
+  const std::string path = model + "/" + kGenerationConfigFile;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(std::string content, read_file(path, kMaxBytes));
+  texts.push_back({kGenerationConfigFile, std::move(content)});
+  return {};
 }
 
 // Adds it if it is asked for; whether it reads the output matrix.
@@ -94,6 +107,7 @@ Status make_pack(const PackOptions& options) {
   TokenizerTexts::visit_texts(tokenizer, [&](const char* name, const auto& text) {
     if (text) texts.push_back({name, *text});
   });
+  OUTRIDER_RETURN_IF_ERROR(add_generation_config(options.model, texts));
   bool exits_read_head = false;
   if (!options.elastic) {  // exits are of one size
     OUTRIDER_ASSIGN_OR_RETURN(exits_read_head, add_exits(options.model, files->fingerprint, texts));
@@ -123,6 +137,13 @@ Result<std::optional<ExitAdapters>> load_adapters(const ModelPack& pack) {
 
 Result<std::optional<ExitAdapters>> load_predictor(const ModelPack& pack) {
   return adapters_of(pack, kPredictor);
+}
+
+Result<GenerationDefaults> load_generation_defaults(const ModelPack& pack) {
+  const auto text = pack.text(kGenerationConfigFile);
+  if (!text) return GenerationDefaults();
+  return parse_generation_defaults(std::string_view(*text),
+                                   pack.path() + ": " + kGenerationConfigFile);
 }
 
 Result<Tokenizer> load_tokenizer(const ModelPack& pack) {

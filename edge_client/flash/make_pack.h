@@ -11,6 +11,7 @@
 #include "common/exits/adapters.h"
 #include "common/model/cpu/cpu_weights.h"
 #include "common/model/cpu/model_pack.h"
+#include "common/sampling/sampling_defaults.h"
 #include "common/text/tokenizer.h"
 
 namespace outrider {
@@ -30,9 +31,10 @@ struct PackOptions {
 // Errors: those of reading the model; RESOURCE_EXHAUSTED where the disk is full, and no file then.
 Status make_pack(const PackOptions& options);
 
-// What a pack carries: the tokenizer; the adapters of early exits and of a predictor, if there are
-// any.
+// What a pack carries: the tokenizer; the adapters of early exits and of a predictor, and the
+// model's generation_config.json, if there are any.
 Result<Tokenizer> load_tokenizer(const ModelPack& pack);
+Result<GenerationDefaults> load_generation_defaults(const ModelPack& pack);
 Result<std::optional<ExitAdapters>> load_adapters(const ModelPack& pack);
 Result<std::optional<ExitAdapters>> load_predictor(const ModelPack& pack);
 

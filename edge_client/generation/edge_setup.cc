@@ -165,7 +165,9 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   if (mode_of(config) != Mode::kOffline) {
     OUTRIDER_ASSIGN_OR_RETURN(remote, remote_options(config));
     self->remote_ = std::make_unique<RemoteVerifier>(*remote);
-    if (config.chat_template.empty()) self->ask_for_template();
+    if (config.chat_template.empty() || config.generation_config == GenerationConfigUse::kAuto) {
+      self->ask_for_template();
+    }
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::string directory, tokenizer_directory(config));
   OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, load_model_tokenizer(directory));
@@ -228,6 +230,10 @@ Status EdgeSetup::find_template(const std::string& tokenizer) {
   if (target_ != nullptr) {
     options.own = target_->chat();
     options.own_name = target_->info().name;
+    options.own_sampling = target_->sampling();
+  }
+  if (config_.generation_config == GenerationConfigUse::kAuto) {
+    options.sampling_flags = config_.sampling;
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<ChatSource> file,
                             source_of_file(options.tokenizers, config_.chat_template));
@@ -248,6 +254,20 @@ Status EdgeSetup::find_template(const std::string& tokenizer) {
   }
   chat_ = std::make_unique<TargetChat>(std::move(options));
   return {};
+}
+
+Result<AnswerConfig> EdgeSetup::answer_config() {
+  AnswerConfig config = config_.answer;
+  SamplingParams& sampling = config.text.choice.sampling;
+  OUTRIDER_ASSIGN_OR_RETURN(const SamplingParams settled, chat_->sampling(sampling));
+  if (settled != sampling && settled.temperature > 0) {
+    std::fprintf(stderr,
+                 "sampling: %s, as the target's generation_config.json says; flags and "
+                 "--generation-config none overrule it\n",
+                 to_text(all_of(settled)).c_str());
+  }
+  sampling = settled;
+  return config;
 }
 
 Status EdgeSetup::load_target() {

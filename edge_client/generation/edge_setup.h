@@ -42,9 +42,12 @@ class EdgeSetup final {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   // What prompts are written by, for as long as this object lives.
   TargetChat& chat() { return *chat_; }
-  // Null: no target is streamed from a pack.
+  // How answers are made where nobody asks for something else, with the target's sampling, which is
+  // said if it differs. UNAVAILABLE as TargetChat::sampling(), which wait() prevents.
+  Result<AnswerConfig> answer_config();
   // This device's; null: it has none.
   const LocalTarget* target() const { return target_.get(); }
+  // Null: no target is streamed from a pack.
   const FlashModel* flash() const { return target_ != nullptr ? target_->flash() : nullptr; }
   // For generators that this object and the observer outlive, one at a time.
   GeneratorParts parts(SessionObserver* observer = nullptr);

@@ -19,6 +19,7 @@
 #include "common/drafting/lookup/draft_source.h"
 #include "common/model/loader/loader.h"
 #include "common/model/model_pacer.h"
+#include "common/sampling/sampling_defaults.h"
 #include "common/sampling/slo.h"
 #include "common/sampling/text_options.h"
 #include "edge_client/failover/failover_options.h"
@@ -40,7 +41,7 @@ struct AnswerConfig {
   Position context = 0;  // prompt and answer together; 0: the target's context
   ReconnectOptions reconnect;
   bool accepts_server_nodes = true;  // if servers may draft at all
-  bool show_provisional = false;  // the listener gets the draft's guesses, too
+  bool show_provisional = false;     // the listener gets the draft's guesses, too
 };
 
 // Which side drafts.
@@ -72,8 +73,11 @@ struct GenerationConfig {
   std::string predictor;           // directory of what prunes; empty: the target's exits
   std::string state_dir = "auto";  // of what answers have learnt: a folder, "auto", "none"
   std::string chat_template;       // a name, a file, "none", or empty: the target's
-  std::string price_file;          // as common/prices says; empty: nothing has a price
-  std::shared_ptr<ModelPacer> draft_pacer;              // null: as fast as it goes
+  // Whether the target's generation_config.json counts, and what flags say in its place.
+  GenerationConfigUse generation_config = GenerationConfigUse::kNone;
+  SamplingDefaults sampling = {};
+  std::string price_file;                   // as common/prices says; empty: nothing has a price
+  std::shared_ptr<ModelPacer> draft_pacer;  // null: as fast as it goes
   DrafterOptions drafter = {.workers = kDraftWorkers};  // its bounds are the draft's
   std::optional<Mode> mode;    // nothing: auto if both targets are named, else the one that is
   std::string elastic;         // level table of `target`; empty: it has no levels

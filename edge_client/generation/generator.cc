@@ -314,6 +314,7 @@ void Generator::note_level(const LevelChoice& choice, AnswerRecord& record) {
 }
 
 Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_token& stop) {
+  settle_seed(request.config.text);
   const AnswerConfig& config = request.config;
   const TimePoint came_at = request.came_at.value_or(parts_.clock.now());
   OUTRIDER_RETURN_IF_ERROR(check_slo(config.wish.slo));
@@ -361,6 +362,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   record.streamed = streamed.since();
   if (const auto now = joules(); now && joules_before) record.joules = *now - *joules_before;
   record.bill = bill_of(parts_.prices, ledger_entry(record));
+  record.seed = told_seed(config.text.choice);
   record.target = session.opened().model_name;
   if (level) note_level(*level, record);
   if (parts_.draft != nullptr) {

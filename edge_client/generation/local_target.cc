@@ -189,12 +189,14 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
   bool reordered = levels;
   SchedulerOptions scheduling;
   TokenId tokens = 0;  // of the tokenizer
+  GenerationDefaults generation;
   if (is_pack) {
     OUTRIDER_ASSIGN_OR_RETURN(ModelPack pack, open_pack(config));
     OUTRIDER_RETURN_IF_ERROR(check_pack_levels(config, pack));
     levels = has_levels(config, pack);
     reordered = pack.elastic() != nullptr;
     OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, load_tokenizer(pack));
+    OUTRIDER_ASSIGN_OR_RETURN(generation, load_generation_defaults(pack));
     tokens = tokenizer.vocab_size();
     scheduling.tokenizer_hash = tokenizer.content_hash();
     self->chat_ = chat_source(tokenizer);
@@ -204,11 +206,13 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
       exits = exits_fit(*self->flash_, config.flash.memory_budget);
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(local_target_of(config)));
+    OUTRIDER_ASSIGN_OR_RETURN(generation, read_generation_defaults(local_target_of(config)));
     tokens = tokenizer.vocab_size();
     scheduling.tokenizer_hash = tokenizer.content_hash();
     self->chat_ = chat_source(tokenizer);
     OUTRIDER_ASSIGN_OR_RETURN(self->model_, open_resident(config));
   }
+  self->take_sampling(config, generation);
   scheduling.template_hash = template_hash(self->chat_);
   OUTRIDER_RETURN_IF_ERROR(
       check_vocabulary(local_target_of(config), tokens, self->model().info().vocab_size));
@@ -240,6 +244,15 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
   self->engine_ = std::make_unique<VerifyEngine>(self->model(), scheduling, clock);
   self->verifier_ = std::make_unique<ResidentVerifier>(*self->engine_);
   return self;
+}
+
+void LocalTarget::take_sampling(const GenerationConfig& config,
+                                const GenerationDefaults& generation) {
+  if (config.generation_config == GenerationConfigUse::kNone) return;
+  sampling_ = generation.sampling;
+  if (generation.left_out.empty()) return;
+  std::fprintf(stderr, "target: left out of its %s: %s\n", kGenerationConfigFile,
+               generation.left_out.c_str());
 }
 
 // Exits and pruning save time and change no text: without them, decoding goes on.

@@ -13,6 +13,7 @@
 #include "common/exits/exit_heads.h"
 #include "common/exits/find_exits.h"
 #include "common/model/model.h"
+#include "common/sampling/sampling_defaults.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
 #include "edge_client/flash/flash_model.h"
@@ -44,18 +45,22 @@ class LocalTarget final {
   const ModelInfo& info() const { return (flash_ != nullptr ? flash_->model() : *model_).info(); }
   // What conversations with it are written by.
   const ChatSource& chat() const { return chat_; }
+  // How it samples where requests and flags are silent.
+  const SamplingDefaults& sampling() const { return sampling_; }
   // Null: it is in memory.
   const FlashModel* flash() const { return flash_.get(); }
 
  private:
   LocalTarget() = default;
 
+  void take_sampling(const GenerationConfig& config, const GenerationDefaults& generation);
   Result<FoundExits> find(const GenerationConfig& config);
   // Null: there is none.
   Result<std::unique_ptr<ExitHeads>> find_own_predictor(const GenerationConfig& config);
   void set_exits(const GenerationConfig& config, SchedulerOptions& scheduling);
 
   ChatSource chat_;
+  SamplingDefaults sampling_;
   std::unique_ptr<Model> model_;          // null: flash_ has it
   std::unique_ptr<FlashModel> flash_;     // null: model_
   std::unique_ptr<ExitHeads> exits_;      // null: none

@@ -59,6 +59,7 @@ TargetChat::TargetChat(TargetChatOptions options)
   } else if (!asks() || !takes_targets()) {
     known_ = options_.tokenizers;
   }
+  if (options_.own || !wants_sampling()) sampling_ = options_.own_sampling;
   wanted_ = asks();
   settled_ = !wanted_;
   if (wanted_) thread_ = std::jthread([this](const std::stop_token& stop) { ask(stop); });
@@ -100,6 +101,20 @@ Status TargetChat::away() {
   return settled_ ? away_ : unavailable("the server has not answered yet");
 }
 
+bool TargetChat::wants_sampling() const {
+  return asks() && options_.sampling_flags && !options_.sampling_flags->is_whole();
+}
+
+bool TargetChat::is_told() const {
+  return sampling_ && (known_.ok() || !is_untold(known_.status()));
+}
+
+// While the last try may be repeated.
+Status TargetChat::why_untold() const {
+  if (!away_.ok()) return away_;
+  return known_.ok() ? unavailable("no server has said yet how it samples") : known_.status();
+}
+
 std::string TargetChat::target_name() {
   const MutexLock lock(mu_);
   return target_name_;
@@ -132,13 +147,12 @@ Result<ChatSource> TargetChat::wait() {
   const TimePoint until = std::chrono::steady_clock::now() + options_.patience;
   bool told_of_retries = false;
   MutexLock lock(mu_);
-  while (!known_.ok() && is_untold(known_.status())) {
+  while (!is_told()) {
     if (!settled_) {  // the first try is waited for, however short the patience
       changed_.wait(mu_);
     } else if (std::chrono::steady_clock::now() >= until) {
       return unavailable(fmt::format("gave up after {:.1f} s of retries (--reconnect-timeout): {}",
-                                     to_seconds(options_.patience),
-                                     (away_.ok() ? known_.status() : away_).message()));
+                                     to_seconds(options_.patience), why_untold().message()));
     } else if (!away_.ok() && !std::exchange(told_of_retries, true)) {
       const std::string line = fmt::format("link: {}; retrying for up to {:.1f} s", away_.message(),
                                            to_seconds(options_.patience));
@@ -151,6 +165,13 @@ Result<ChatSource> TargetChat::wait() {
   }
   lock.unlock();
   return now();
+}
+
+Result<SamplingParams> TargetChat::sampling(const SamplingParams& standing) {
+  if (!options_.sampling_flags) return standing;
+  const MutexLock lock(mu_);
+  if (!sampling_) return why_untold();
+  return with_defaults(with_defaults(standing, *sampling_), *options_.sampling_flags);
 }
 
 void TargetChat::ask_again() {
@@ -194,7 +215,14 @@ bool TargetChat::take(const Result<TargetDescription>& told_target) {
   refusal_ = refuses_all(told_target.status()) ? told_target.status()
              : told_target.ok()                ? compare_tokenizer(*told_target)
                                                : Status();
-  if (!told_target.ok() && !takes_targets()) return true;
+  if (told_target.ok()) target_name_ = told_target->model_name;
+  // One that cannot say it, or says nothing that can be used, refuses the answer itself.
+  sampling_ = told_target.ok() ? told_target->sampling : options_.own_sampling;
+  if (takes_targets()) take_template(told_target);
+  return true;
+}
+
+void TargetChat::take_template(const Result<TargetDescription>& told_target) {
   if (told_target.status().code() == StatusCode::kUnimplemented) {
     known_ = options_.own.value_or(options_.tokenizers);
     line_ = "chat template: that of " +
@@ -202,23 +230,20 @@ bool TargetChat::take(const Result<TargetDescription>& told_target) {
             ", because the server does not send its target's";
     if (line_ == said_) line_.clear();
     if (!line_.empty()) said_ = line_;
-    return true;
+    return;
   }
   if (!told_target.ok()) {
     known_ = told_target.status();
-    return true;
+    return;
   }
-  target_name_ = told_target->model_name;
-  if (!takes_targets()) return true;
   known_ = source_of(*told_target);
-  if (!options_.own || !known_.ok()) return true;
+  if (!options_.own || !known_.ok()) return;
   const std::string own = template_hash(*options_.own);
-  if (own == told_target->template_hash) return true;
+  if (own == told_target->template_hash) return;
   known_ = failed_precondition("the server's chat template " + told(told_target->template_hash) +
                                ", that of this device's target " + told(own) +
                                ": either would get prompts in the other's form. Remedy: a target "
                                "with the server's template, or --chat-template NAME for both");
-  return true;
 }
 
 void TargetChat::say(const std::string& line) {

@@ -1,9 +1,11 @@
-// Which chat template prompts are written by: the target's, whichever side holds it.
+// What answers take from the target, whichever side holds it: which chat template prompts are
+// written by, and how tokens are sampled where requests and flags are silent.
 //
 //   TargetChat chat(options);                       // asks the server, while models load
 //   const ChatSource source = *chat.wait();        // or now(), which never waits
+//   const SamplingParams sampling = *chat.sampling(standing);
 //
-// The server sends the template by its method Describe. One that cannot (it is older) leaves that
+// The server sends both by its method Describe. One that cannot (it is older) leaves that
 // of this device's own target, or else that of the edge's tokenizer, which is said. Where both
 // targets may decide, their templates must be the same: a prompt is written once.
 //
@@ -22,6 +24,7 @@
 #include "common/base/status.h"
 #include "common/conversation/chat_template.h"
 #include "common/protocol/target_description.h"
+#include "common/sampling/sampling_defaults.h"
 
 namespace outrider {
 
@@ -33,6 +36,10 @@ struct TargetChatOptions {
   std::string tokenizer_hash = {};  // this edge's, which must be the server's; empty: any will do
   std::optional<ChatSource> own = {};  // of this device's target; nothing: there is none
   std::string own_name = {};           // that target's
+  SamplingDefaults own_sampling = {};  // also that target's
+  // What flags say of sampling, which the target's does not replace. Nothing: the target's does not
+  // count (--generation-config none).
+  std::optional<SamplingDefaults> sampling_flags = {};
   // Asks the server; empty: there is none. Called on a thread of its own.
   std::function<Result<TargetDescription>(const std::stop_token&)> describe = {};
   Duration patience = std::chrono::seconds(30);  // of wait(), for a server that is away
@@ -60,7 +67,7 @@ class TargetChat final {
   // FAILED_PRECONDITION if the server's template is another than the own target's; else what the
   // server said.
   Result<ChatSource> now();
-  // Waits for a server that is away.
+  // Waits for a server that is away, also for what sampling() needs.
   Result<ChatSource> wait();
 
   // Why the server refuses every answer, as it last said: FAILED_PRECONDITION for another tokenizer
@@ -70,22 +77,31 @@ class TargetChat final {
   // How the last try to reach the server failed; OK: it has answered, or there is none.
   Status away();
 
+  // `standing` with the target's defaults where no flag says otherwise. UNAVAILABLE if they count
+  // and no server has sent them yet.
+  Result<SamplingParams> sampling(const SamplingParams& standing);
+
   // Another server may answer by now: it is asked again. Until it has answered, nothing changes.
   void ask_again();
 
  private:
   bool asks() const { return options_.describe != nullptr; }
   bool takes_targets() const;
+  bool wants_sampling() const;
+  bool is_told() const OUTRIDER_REQUIRES(mu_);
+  Status why_untold() const OUTRIDER_REQUIRES(mu_);
   Status compare_tokenizer(const TargetDescription& told) const;
   Result<ChatSource> current() OUTRIDER_REQUIRES(mu_);
   void ask(const std::stop_token& stop);
   bool take(const Result<TargetDescription>& told);
+  void take_template(const Result<TargetDescription>& told) OUTRIDER_REQUIRES(mu_);
   void say(const std::string& line);
 
   const TargetChatOptions options_;
   Mutex mu_;
   CondVar changed_;
   Result<ChatSource> known_ OUTRIDER_GUARDED_BY(mu_);
+  std::optional<SamplingDefaults> sampling_ OUTRIDER_GUARDED_BY(mu_);  // nothing: not told yet
   std::string target_name_ OUTRIDER_GUARDED_BY(mu_);
   Status refusal_ OUTRIDER_GUARDED_BY(mu_);        // of every answer
   Status away_ OUTRIDER_GUARDED_BY(mu_);           // how the last try failed, while one may help

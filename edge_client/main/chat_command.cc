@@ -196,10 +196,11 @@ Result<int> chat_command(const AnswerOptions& options, const ChatOptions& chat,
                             ChatTemplate::choose(source, setup->chat().name()));
   OUTRIDER_ASSIGN_OR_RETURN(Conversation conversation,
                             Conversation::create(setup->tokenizer(), std::move(chat_template)));
+  OUTRIDER_ASSIGN_OR_RETURN(const AnswerConfig answer, setup->answer_config());
   if (setup->flash() != nullptr) trace.watch(setup->flash()->log());
   Generator generator(setup->parts(trace.observer()), console);
-  return Chat(options, chat, config.answer, interrupts, console, generator, std::move(conversation),
-              trace, stop)
+  return Chat(options, chat, answer, interrupts, console, generator, std::move(conversation), trace,
+              stop)
       .run();
 }
 

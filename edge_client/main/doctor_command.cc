@@ -114,7 +114,10 @@ Result<Diagnosis> diagnose_device(const GenerationConfig& config, const DoctorCo
 
 Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& doctor_options,
                            Interrupts& interrupts) {
-  OUTRIDER_ASSIGN_OR_RETURN(const GenerationConfig config, generation_config(options));
+  OUTRIDER_ASSIGN_OR_RETURN(GenerationConfig config, generation_config(options));
+  // What is compared is the same text each time.
+  config.answer.text.draws_seed = false;
+  config.generation_config = GenerationConfigUse::kNone;
   if (mode_of(config) == Mode::kAuto) {
     return invalid_argument(
         "doctor examines one target: the server's or this device's. Remedy: leave --server or "

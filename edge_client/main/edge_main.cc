@@ -70,7 +70,7 @@ memory budget the largest level that fits. Judges the best on other answers agai
 without a draft, and says on stdout whether drafting pays off, and how.)";
 
 constexpr char kTokenizeExamples[] = R"(Example:
-  echo "Hello" | outrider-edge tokenize --tokenizer models/demo-target --no-special
+  echo "Hello" | outrider-edge tokenize --tokenizer models/demo-target --add-special
   outrider-edge tokenize --model SmolLM2-135M-Instruct.Q4_1.gguf < book.txt)";
 
 constexpr char kDetokenizeExamples[] = R"(Example:
@@ -135,7 +135,7 @@ int edge_main(int argc, char** argv, const EdgeParts& parts) {
   add_tokenize_flags(*tokenize, tokens);
   CLI::App* detokenize =
       app.add_subcommand("detokenize", "Token ids to text")->footer(kDetokenizeExamples);
-  add_tokenize_flags(*detokenize, tokens);
+  add_detokenize_flags(*detokenize, tokens);
 
   PackOptions packing;
   CLI::App* pack =

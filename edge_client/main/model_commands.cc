@@ -14,6 +14,7 @@
 #include "common/base/json.h"
 #include "common/base/posix.h"
 #include "common/cli/program.h"
+#include "common/conversation/conversation.h"
 #include "common/text/token_ids.h"
 #include "common/text/tokenizer.h"
 #include "edge_client/flash/make_pack.h"
@@ -75,8 +76,7 @@ Result<int> tokenize_command(const TokenizeOptions& options) {
   Input input(options.whole);
   std::string text;
   while (input.next(text)) {
-    Result<std::vector<TokenId>> ids =
-        tokenizer.encode(text, {.add_special_tokens = !options.no_special, .parse_special = true});
+    const Result<std::vector<TokenId>> ids = encode_raw(tokenizer, text, options.raw);
     if (!ids.ok()) return ids.status().with_context(input.where());
     OUTRIDER_RETURN_IF_ERROR(write(to_json(*ids)));
   }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/main/options.h"
 
+#include <charconv>
 #include <limits>
 #include <string>
+#include <system_error>
+#include <type_traits>
 
 #include "common/base/address.h"
 #include "common/cli/choice.h"
@@ -13,11 +16,11 @@
 namespace outrider {
 namespace {
 
-constexpr char kPromptGroup[] = "Prompt (one of -p and -f)";
 constexpr char kModelGroup[] = "Models";
 constexpr char kDraftingGroup[] = "Drafting, rarely needed";
 constexpr char kAnswerGroup[] = "The answer";
 constexpr char kSamplingGroup[] = "Sampling (the same seed gives the same text whatever the draft)";
+constexpr char kMoreSamplingGroup[] = "Sampling, rarely needed";
 constexpr char kTargetGroup[] = "Target on this device";
 constexpr char kPruningGroup[] = "Target on this device, rarely needed";
 constexpr char kFailoverGroup[] = "Between the server's target and this device's";
@@ -254,20 +257,56 @@ void add_failover_flags(CLI::App& command, AnswerOptions& options) {
       ->group(kFailoverGroup);
 }
 
-void add_sampling_flags(CLI::App& command, TokenChoice& o) {
-  command.add_option("--temp", o.sampling.temperature, "Temperature; 0: always the likeliest")
-      ->check(CLI::Range(0.0, 100.0))
+// -1: nothing, a fresh seed for each answer.
+Result<std::optional<std::uint64_t>> parse_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  if (text == "-1") return std::optional<std::uint64_t>();
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, seed);
+  const bool octal = text.size() > 1 && text.starts_with('0');
+  if (error == std::errc() && rest == end && !octal) return std::optional(seed);
+  return invalid_argument(printable(text) +
+                          ": must be a whole number from 0 to 2^64 - 1, or -1 for a fresh seed");
+}
+
+void add_sampling_flags(CLI::App& command, GenerationConfig& o) {
+  const auto add = [&command](const char* name, auto& said, auto& standing, const CLI::Range& range,
+                              const char* help) {
+    using Value = std::remove_reference_t<decltype(standing)>;
+    command
+        .add_option_function<Value>(
+            name, [&said, &standing](const Value& value) { said = standing = value; }, help)
+        ->check(range)
+        ->group(kSamplingGroup);
+  };
+  constexpr std::int32_t kMaxTopK = std::numeric_limits<std::int32_t>::max();
+  SamplingDefaults& said = o.sampling;
+  SamplingParams& standing = o.answer.text.choice.sampling;
+  add("--temp", said.temperature, standing.temperature, CLI::Range(0.0, 100.0),
+      "Temperature; 0: always the likeliest [the target's, or else 0]");
+  add("--top-k", said.top_k, standing.top_k, CLI::Range(0, kMaxTopK),
+      "Keep the k likeliest; 0: all [the target's, or else 0]");
+  add("--top-p", said.top_p, standing.top_p, CLI::Range(0.0, 1.0),
+      "Keep the likeliest with this sum; 1: all [the target's, or else 1]");
+  add("--min-p", said.min_p, standing.min_p, CLI::Range(0.0, 1.0),
+      "Drop those below this share of the likeliest [the target's, or else 0]");
+  TextOptions& text = o.answer.text;
+  text.draws_seed = true;
+  add_parsed(command, "--seed",
+             "Seed of the noise; -1: a fresh one for each answer, which its figures name",
+             parse_seed,
+             [&text](const std::optional<std::uint64_t>& seed) {
+               text.draws_seed = !seed;
+               text.choice.seed = seed.value_or(0);
+             })
+      ->type_name("SEED")
+      ->default_str("-1")
       ->group(kSamplingGroup);
-  command.add_option("--top-k", o.sampling.top_k, "Keep the k likeliest; 0: all")
-      ->check(CLI::Range(0, std::numeric_limits<std::int32_t>::max()))
-      ->group(kSamplingGroup);
-  command.add_option("--top-p", o.sampling.top_p, "Keep the likeliest with this sum; 1: all")
-      ->check(CLI::Range(0.0, 1.0))
-      ->group(kSamplingGroup);
-  command.add_option("--min-p", o.sampling.min_p, "Drop those below this share of the likeliest")
-      ->check(CLI::Range(0.0, 1.0))
-      ->group(kSamplingGroup);
-  command.add_option("--seed", o.seed, "Seed of the noise")->group(kSamplingGroup);
+  o.generation_config = GenerationConfigUse::kAuto;
+  add_choice(command, "--generation-config", o.generation_config,
+             "Whether the target's generation_config.json samples where flags and requests are "
+             "silent: auto, none")
+      ->group(kMoreSamplingGroup);
 }
 
 void add_link_flags(CLI::App& command, AnswerOptions& options) {
@@ -368,7 +407,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
                   "of the target's by its name, a Jinja file (a path with a slash, or .jinja at "
                   "its end), or none [the target's]")
       ->group(kAnswerGroup);
-  add_sampling_flags(command, answer.text.choice);
+  add_sampling_flags(command, generation);
   add_link_flags(command, options);
   add_target_flags(command, options);
   add_level_flags(command, options);
@@ -403,23 +442,6 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
   if (parts.add_flags) parts.add_flags(command, options);
 }
 
-void add_prompt_flags(CLI::App& command, PromptOptions& options) {
-  CLI::Option* prompt =
-      command.add_option("-p,--prompt", options.prompt, "The prompt")->group(kPromptGroup);
-  command.add_option("-f,--file", options.file, "Read it from this file; -: from stdin")
-      ->excludes(prompt)
-      ->group(kPromptGroup);
-  command.add_flag("--raw", options.raw, "No chat template, the same as --chat-template none")
-      ->group(kPromptGroup);
-}
-
-void add_chat_flags(CLI::App& command, ChatOptions& options) {
-  command
-      .add_flag("--context-shift", options.context_shift,
-                "Drop the oldest turns of a conversation that outgrows the context, and say so")
-      ->group("The conversation");
-}
-
 void add_serve_flags(CLI::App& command, ServingOptions& options) {
   constexpr char kServeGroup[] = "Serving";
   EdgeServerOptions& server = options.server;
@@ -444,38 +466,6 @@ void add_serve_flags(CLI::App& command, ServingOptions& options) {
       .add_option("--served-model-name", server.served_name,
                   "The model's name in answers [the target's]")
       ->group(kServeGroup);
-}
-
-void add_doctor_flags(CLI::App& command, DoctorOptions& options) {
-  command
-      .add_option("-p,--prompt", options.prompts,
-                  "A prompt like those to come; may be repeated [fourteen of its own]")
-      ->allow_extra_args(false)
-      ->default_str("")
-      ->group("Trials");
-}
-
-void add_tokenize_flags(CLI::App& command, TokenizeOptions& options) {
-  command.add_option("--tokenizer,-m,--model", options.tokenizer, "Its directory or GGUF file")
-      ->required();
-  command.add_flag("--no-special", options.no_special,
-                   "Without the special tokens that frame a text, such as <s>");
-  command.add_flag("--whole", options.whole, "Take stdin as one text instead of line by line");
-}
-
-void add_pack_flags(CLI::App& command, PackOptions& options) {
-  command.add_option("-m,--model", options.model, "A Hugging Face directory or a GGUF file")
-      ->required();
-  command.add_option("-o,--out", options.out, "The pack; replaced when the new one is whole")
-      ->required();
-  command.add_option("--predictor", options.predictor,
-                     "Directory by outrider-train predictor, of what prunes with --prune");
-  command.add_flag("--elastic", options.elastic,
-                   "With the levels of the model's elastic.json, so that each can be read alone");
-  command.add_option("--dtype", options.dtype, "What it is to compute in; auto: as stored")
-      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
-  command.add_option("--threads", options.threads, "Threads that convert; 0: all that are granted")
-      ->check(CLI::Range(0, 1024));
 }
 
 Result<GenerationConfig> generation_config(const AnswerOptions& options) {

@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/conversation/conversation.h"
 #include "edge_client/flash/make_pack.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/serve/edge_server.h"
@@ -34,8 +35,9 @@ struct AnswerOptions {
 // Flags of `run` alone.
 struct PromptOptions {
   std::optional<std::string> prompt;
-  std::string file;  // "-": stdin
-  bool raw = false;  // the prompt is the text, no chat template
+  std::string file;           // "-": stdin
+  bool raw = false;           // the prompt is the text, no chat template
+  bool parse_special = true;  // as RawOptions says
 };
 
 // Flags of `chat` beside those of answers.
@@ -57,7 +59,8 @@ struct DoctorOptions {
 // Flags of `tokenize` and `detokenize`.
 struct TokenizeOptions {
   std::string tokenizer;
-  bool no_special = false;
+  RawOptions raw = {.add_special = false};  // of tokenize
+  bool no_special = false;                  // of detokenize: without what frames a text
   bool whole = false;
 };
 
@@ -76,6 +79,7 @@ void add_chat_flags(CLI::App& command, ChatOptions& options);
 void add_serve_flags(CLI::App& command, ServingOptions& options);
 void add_doctor_flags(CLI::App& command, DoctorOptions& options);
 void add_tokenize_flags(CLI::App& command, TokenizeOptions& options);
+void add_detokenize_flags(CLI::App& command, TokenizeOptions& options);
 void add_pack_flags(CLI::App& command, PackOptions& options);
 
 // What the flags mean together. INVALID_ARGUMENT for what no single flag can judge,

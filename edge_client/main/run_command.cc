@@ -70,13 +70,15 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
                  "is. --chat-template NAME or FILE gives it one, --raw does without\n");
   }
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded,
-                            encode_prompt(setup->tokenizer(), chat, prompt, setup->chat().name()));
+                            encode_prompt(setup->tokenizer(), chat, prompt, setup->chat().name(),
+                                          {.parse_special = prompt_options.parse_special}));
+  OUTRIDER_ASSIGN_OR_RETURN(const AnswerConfig answer, setup->answer_config());
   if (setup->flash() != nullptr) trace.watch(setup->flash()->log());
   Generator generator(setup->parts(trace.observer()), console);
 
   interrupts.on_interrupt([&] { stop.request_stop(); });
   Result<AnswerReport> report =
-      generator.answer({.prompt = std::move(encoded), .config = config.answer}, stop.get_token());
+      generator.answer({.prompt = std::move(encoded), .config = answer}, stop.get_token());
   interrupts.on_interrupt(nullptr);
   if (!report.ok()) return report.status();
 

@@ -2,13 +2,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "common/base/address.h"
+#include "common/base/files.h"
 #include "common/base/mutex.h"
 #include "common/cli/notify.h"
 #include "common/cli/program.h"
@@ -27,13 +27,6 @@ constexpr Duration kServersTurn = std::chrono::seconds(5);
 constexpr Duration kDrainPoll = std::chrono::milliseconds(100);
 // In which answers that were cut end, and their clients read it.
 constexpr Duration kFarewell = std::chrono::seconds(2);
-
-// The directory's or file's own name.
-std::string name_of_model(const std::string& path) {
-  const std::filesystem::path whole(path);
-  const std::string last = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
-  return last.empty() ? "outrider" : last;
-}
 
 // Ends with the first signal.
 class UntilInterrupted final {
@@ -118,6 +111,17 @@ class Readiness final {
   Status said_;
 };
 
+// One block, for people. sampling: an error while the target is not known.
+void print_start(EdgeServer& server, const Result<SamplingParams>& sampling) {
+  const std::string model = server.model_name();
+  std::printf("outrider-edge\n  model        %s\n", model.empty() ? "the server's" : model.c_str());
+  if (sampling.ok() && sampling->temperature > 0) {
+    std::printf("  sampling     %s\n", to_text(all_of(*sampling)).c_str());
+  }
+  std::printf("  listening    http://%s\n", server.address().to_string().c_str());
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 Result<int> serve_command(const AnswerOptions& options, const ServingOptions& serve,
@@ -140,7 +144,8 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   serving.check = [&readiness] { return readiness.check(); };
   serving.own_name = setup->target() != nullptr
                          ? setup->target()->info().name
-                         : name_of_model(!config.model.empty() ? config.model : config.tokenizer);
+                         : last_name(!config.model.empty() ? config.model : config.tokenizer);
+  if (serving.own_name.empty()) serving.own_name = "outrider";
   serving.chat = &setup->chat();
   if (is_offline) serving.context = setup->target()->info().max_positions;
   serving.defaults = config.answer;
@@ -161,11 +166,7 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
                             EdgeServer::start(serving, setup->parts()));
   UntilInterrupted until;
   interrupts.on_interrupt([&] { until.interrupt(); });  // a supervisor may end it once it is ready
-  const std::string model = server->model_name();
-  std::printf("outrider-edge\n  model        %s\n  listening    http://%s\n",
-              model.empty() ? "the server's" : model.c_str(),
-              server->address().to_string().c_str());
-  std::fflush(stdout);
+  print_start(*server, setup->chat().sampling(config.answer.text.choice.sampling));
   notify_supervisor("READY=1");
   const Status lost = until.wait([&] {
     if (server->is_alive()) notify_supervisor("WATCHDOG=1");

@@ -111,10 +111,11 @@ struct AnswerRecord {
   std::string text;
   std::vector<TokenId> ids;
   Ending ending = Ending::kFailed;
-  std::string stopped_by;   // for the reader
-  std::string strategy;     // its name
-  std::string speculation;  // how it ended: "ON (..)", "OFF because .."
-  std::string target;       // the last that decided
+  std::string stopped_by;             // for the reader
+  std::string strategy;               // its name
+  std::string speculation;            // how it ended: "ON (..)", "OFF because .."
+  std::optional<std::uint64_t> seed;  // by which it can be repeated; nothing: any does
+  std::string target;                 // the last that decided
   std::optional<std::string> draft;
   DecodingStats stats;
   bool draft_paced = false;          // the draft's times are emulated
@@ -137,6 +138,7 @@ struct AnswerRecord {
     field("stopped_by", self.stopped_by);
     field("strategy", self.strategy);
     field("speculation", self.speculation);
+    field("seed", self.seed);
     field("target", self.target);
     field("draft", self.draft);
     DecodingStats::visit_fields(self.stats, field);

@@ -258,6 +258,9 @@ std::string stats_block(const AnswerReport& report) {
   }
   if (record.unverified) add_line(block, "by the deadline", deadline_text(*record.unverified));
   add_line(block, "speculation", record.speculation);
+  if (record.seed) {
+    add_line(block, "seed", fmt::format("{0}; --seed {0} repeats this answer", *record.seed));
+  }
   return block;
 }
 

@@ -38,7 +38,8 @@ AnswerEnd end_of(const AnswerReport& report, bool with_figures) {
                           .cached_tokens = ledger_entry(report.record).cached_tokens,
                           .completion_tokens = report.record.ids.size(),
                           .accepted_tokens = stats.num_accepted_tokens,
-                          .rejected_tokens = stats.num_draft_tokens - stats.num_accepted_tokens}};
+                          .rejected_tokens = stats.num_draft_tokens - stats.num_accepted_tokens},
+                .seed = report.record.seed};
   if (report.record.level) end.level = write_json(*report.record.level);
   if (report.record.unverified) end.unverified = write_json(*report.record.unverified);
   if (!with_figures) return end;

@@ -220,7 +220,8 @@ async function ask(text) {
 // The same answer once more by the target alone, with the same seed: its text must be the same.
 async function compare() {
   await work('measuring plain decoding', async () => {
-    const plain = await generate({messages: last.asked, speculation: false}, () => {});
+    const plain = await generate({messages: last.asked, speculation: false,
+                                  seed: last.figures && last.figures.seed}, () => {});
     if (plain.marks.length < 2) throw new Error('plain decoding gave too few tokens to compare');
     const ratio = tokenTime(plain) / tokenTime(last);
     addFigure(`${ratio.toFixed(2)} × as fast as plain decoding, measured now (` +

@@ -157,7 +157,15 @@ EdgeMetrics::EdgeMetrics(const std::string& model_name)
     : parts_(std::make_unique<Parts>(model_name)) {}
 EdgeMetrics::~EdgeMetrics() = default;
 
+void EdgeMetrics::rename(const std::string& model_name) {
+  const MutexLock lock(mu_);
+  if (counted_ || model_name.empty() || parts_->labels.at("model_name") == model_name) return;
+  parts_ = std::make_unique<Parts>(model_name);
+}
+
 void EdgeMetrics::observe(const AnswerReport& report) {
+  const MutexLock lock(mu_);
+  counted_ = true;
   Parts& p = *parts_;
   const AnswerRecord& record = report.record;
   const DecodingStats& stats = record.stats;
@@ -175,6 +183,7 @@ void EdgeMetrics::observe(const AnswerReport& report) {
 }
 
 std::string EdgeMetrics::render(const Now& now) {
+  const MutexLock lock(mu_);
   parts_->running.Set(static_cast<double>(now.running));
   parts_->waiting.Set(static_cast<double>(now.waiting));
   for (const std::string_view mode : kModes) {

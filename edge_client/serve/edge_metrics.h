@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/mutex.h"
 #include "edge_client/report/answer_report.h"
 #include "edge_client/serve/link_watch.h"
 
@@ -18,6 +19,10 @@ class EdgeMetrics final {
   ~EdgeMetrics();
   EdgeMetrics(const EdgeMetrics&) = delete;
   EdgeMetrics& operator=(const EdgeMetrics&) = delete;
+
+  // Labels all figures with another name, if no answer was counted yet: the target's name is known
+  // when it has said it, and empty before. Afterwards the name stays.
+  void rename(const std::string& model_name);
 
   // An answer has ended.
   void observe(const AnswerReport& report);
@@ -31,7 +36,9 @@ class EdgeMetrics final {
 
  private:
   struct Parts;
-  const std::unique_ptr<Parts> parts_;
+  Mutex mu_;
+  std::unique_ptr<Parts> parts_ OUTRIDER_GUARDED_BY(mu_);
+  bool counted_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace outrider

@@ -49,7 +49,7 @@ std::vector<HttpRoute> EdgeServer::routes() {
        .chat_template = options_.chat->name(),
        .context = options_.context,
        .levels = options_.levels,
-       .defaults = params_of(options_.defaults),
+       .defaults = [this] { return default_params(); },
        .complete = [this](CompletionCall call) { return complete(std::move(call)); }});
   // Of the health pages only readiness depends on the link: link_route() serves that one.
   for (HttpRoute& route : health_routes([this] { return health({.can_answer = true}); })) {
@@ -90,6 +90,15 @@ std::string EdgeServer::model_name() {
   return name.empty() && !may_come ? options_.own_name : name;
 }
 
+Result<CompletionParams> EdgeServer::default_params() {
+  CompletionParams params = params_of(options_.defaults);
+  SamplingParams& sampling = params.text.choice.sampling;
+  if (options_.chat != nullptr) {
+    OUTRIDER_ASSIGN_OR_RETURN(sampling, options_.chat->sampling(sampling));
+  }
+  return params;
+}
+
 Status EdgeServer::complete(CompletionCall call) {
   return queue_.submit({.request = {.prompt = std::move(call.prompt),
                                     .config = config_of(call.params, options_.defaults),
@@ -121,6 +130,7 @@ HttpResponse EdgeServer::state_page(const LinkWatch::View& view, bool status_say
 }
 
 HttpResponse EdgeServer::metrics_page() {
+  metrics_.rename(model_name());
   return {.status = 200,
           .body = metrics_.render({.running = std::size_t{queue_.running()},
                                    .waiting = queue_.waiting(),
@@ -130,6 +140,7 @@ HttpResponse EdgeServer::metrics_page() {
 
 // The books: a line for each answer, and the sums.
 void EdgeServer::on_answer(const std::string& request_id, const AnswerReport& report) {
+  metrics_.rename(model_name());
   metrics_.observe(report);
   // Another server may have come, with another template than the one that the prompt was written
   // by.

@@ -71,6 +71,8 @@ class EdgeServer final {
  private:
   EdgeServer(EdgeServerOptions options, const GeneratorParts& parts);
   std::vector<HttpRoute> routes();
+  // For what requests do not name. UNAVAILABLE while the server's target has not said it.
+  Result<CompletionParams> default_params();
   Status complete(CompletionCall call);
   Health health(const LinkWatch::View& link);
   HttpResponse state_page(const LinkWatch::View& view, bool status_says_so);

@@ -55,7 +55,7 @@ class FromFlash(unittest.TestCase):
 
     def test_it_gives_the_server_s_text(self):
         budget = self.budget()
-        for sampling in (('--temp', '0'), ('--temp', '0.7', '--seed', '3'), ('--temp', '1')):
+        for sampling in (('--temp', '0'), ('--temp', '0.7', '--seed', '3'), ('--temp', '1', '--seed', '0')):
             common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--json', *sampling)
             cloud = self.run_edge(*common)
             flash = edge('run', '--target', self.pack, '-c', '256', '--memory-budget', budget, *common)

@@ -118,7 +118,7 @@ class Front(unittest.TestCase):
             self.assertEqual(self.ask(port, '/v1/models')[2]['data'][0]['id'], 'demo-target')
             answer = self.ask(port, '/v1/completions', '{"prompt": "Find", "max_tokens": 1, "model": "any"}')[2]
             self.assertEqual(answer['model'], 'demo-target')
-        self.assertIn('model_name="demo-draft"', self.ask(self.ports[1], '/metrics')[2])
+        self.assertIn('model_name="demo-target"', self.ask(self.ports[1], '/metrics')[2])
 
     def test_the_server_tells_usage_with_every_event_and_what_was_cached(self):
         """To a client without a draft, as the edge does."""

@@ -150,7 +150,7 @@ class Health(unittest.TestCase):
                 edge.wait_for(lambda: edge.get('/health/ready')[0], 200)
                 self.assertEqual(edge.link()['link'], 'online')
                 self.assertEqual(edge.link()['decides'], 'server')
-                self.assertEqual(edge.metric('mode{model_name="demo-draft",mode="online"}'), 1)
+                self.assertEqual(edge.metric('mode{model_name="demo-target",mode="online"}'), 1)
             edge.wait_for(lambda: edge.get('/health/ready')[0], 503)
 
     def test_a_target_of_its_own_is_ready_without_a_server(self):
@@ -164,18 +164,18 @@ class Health(unittest.TestCase):
             self.assertEqual(edge.link()['link'], 'offline')
 
     def test_a_lost_stream_shows_as_degraded(self):
-        with Server('--pace-pass-ms', '200') as server, \
+        with Server('--pace-pass-ms', '200', '--served-model-name', 'demo-target') as server, \
                 ServingEdge('--server', server.address, '--reconnect-timeout', '3') as edge:
             wait_until_served(edge.base)
             stream, response, _ = edge.begin(200)
             self.assertEqual(edge.link()['link'], 'online')
             server.kill()
             edge.wait_for(lambda: edge.link()['link'], 'degraded')
-            self.assertEqual(edge.metric('mode{model_name="demo-draft",mode="degraded"}'), 1)
+            self.assertEqual(edge.metric('mode{model_name="demo-target",mode="degraded"}'), 1)
             edge.wait_for(lambda: edge.link()['link'], 'offline')
             self.assertIn(b'error', cut_body(response))
             stream.close()
-            edge.wait_for(lambda: edge.metric('resume_total{model_name="demo-draft",result="failure"}'), 1)  # counted after it
+            edge.wait_for(lambda: edge.metric('resume_total{model_name="demo-target",result="failure"}'), 1)  # counted after it
 
 
 class Draining(unittest.TestCase):
@@ -289,7 +289,7 @@ class UsageRecords(unittest.TestCase):
             prices = Path(folder) / 'prices.toml'
             prices.write_text(PRICES, encoding='utf-8')
             log = Path(folder) / 'log'
-            with Server(*PACED, '--metrics-port', 0) as server, \
+            with Server(*PACED, '--metrics-port', 0, '--served-model-name', 'demo-target') as server, \
                     ServingEdge('--server', server.address, '--price-file', prices,
                                 '--strategy', 'sd', '--draft-at', 'edge', '--log-format', 'json',
                                 '--log-file', log) as edge:
@@ -299,15 +299,15 @@ class UsageRecords(unittest.TestCase):
                     stream.getresponse().read()
                     stream.close()
                     edge.wait_for(lambda: edge.link()['running'], False)  # it counts after the answer, as the server does
-                sums = {name: edge.metric(name + '{model_name="demo-draft"}') for name in
+                sums = {name: edge.metric(name + '{model_name="demo-target"}') for name in
                         ('target_passes_total', 'rows_total', 'rows_died_total',
                          'device_seconds_total', 'net_rtt_seconds_count')}
                 stood = edge.metric('spec_decode_num_accepted_tokens_per_pos_total'
-                                    '{model_name="demo-draft",position="0"}')
+                                    '{model_name="demo-target",position="0"}')
                 self.assertGreater(stood, 0)
                 edge.wait_for(lambda: server.metric('spec_decode_num_accepted_tokens_per_pos_total', 'position="0"'), stood)
                 dollars = edge.metric(
-                    'dollars_total{model_name="demo-draft",of="device",prices_of="2026-01-31"}')
+                    'dollars_total{model_name="demo-target",of="device",prices_of="2026-01-31"}')
             lines = [json.loads(line) for line in log.read_text(encoding='utf-8').splitlines()]
         answers = [line for line in lines if line['message'] == 'answer ended']
         self.assertEqual(len(answers), 2, lines)

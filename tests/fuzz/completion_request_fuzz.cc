@@ -15,14 +15,33 @@ void check(bool condition) {
 }
 
 void check_error(const outrider::Status& status) {
-  check(!status.message().empty() && (status.code() == outrider::StatusCode::kInvalidArgument ||
-                                      status.code() == outrider::StatusCode::kUnimplemented));
+  check(!status.message().empty() && !status.detail().reason.empty() &&
+        (status.code() == outrider::StatusCode::kInvalidArgument ||
+         status.code() == outrider::StatusCode::kUnimplemented));
+}
+
+// A token that stands for media is never made of a text, and nothing is added twice.
+void check_raw(const outrider::Tokenizer& tokenizer, const outrider::CompletionRequest& request) {
+  const auto encoded = outrider::encode_request(tokenizer, request, {}, "");
+  if (!encoded.ok()) return;
+  const auto image = tokenizer.find("<|image_pad|>");
+  for (const outrider::TokenId id : encoded->ids) check(tokenizer.contains(id) && id != image);
+}
+
+// A small tokenizer with a token that stands for images.
+outrider::Json tokenizer_with_images() {
+  outrider::Json json = outrider::small_byte_level();
+  outrider::Json image = json["added_tokens"].back();
+  image["id"] = image["id"].get<int>() + 1;
+  image["content"] = "<|image_pad|>";
+  json["added_tokens"].push_back(std::move(image));
+  return json;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const outrider::Tokenizer kTokenizer = outrider::load_or_die(outrider::small_byte_level());
+  static const outrider::Tokenizer kTokenizer = outrider::load_or_die(tokenizer_with_images());
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   for (const bool is_chat : {true, false}) {
     const auto request = outrider::parse_completion(body, is_chat, {});
@@ -35,6 +54,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           params.text.max_tokens != 0);
     check(request->is_chat == is_chat && (!is_chat || !request->messages.empty()));
     for (const std::string& stop : params.text.stop) check(!stop.empty());
+    outrider::TextOptions drawn = params.text;
+    outrider::settle_seed(drawn);
+    check(!drawn.draws_seed || drawn.choice.sampling.temperature == 0.0f);
+    if (!is_chat) check_raw(kTokenizer, *request);
     for (const char* name :
          {"chatml", "zephyr"}) {  // the small tokenizer may lack a template's marks
       (void)outrider::encode_request(kTokenizer, *request, {}, name);

@@ -42,7 +42,8 @@ def with_target(options, folder, flags):
 
 def run(options, folder, outcome):
     common = ('--mode', 'offline', '--model', options.draft, '--dtype', options.dtype, '--strategy', 'sd', '--tree', options.tree,
-              '-n', options.max_tokens, '-c', options.context, '--temp', options.temp, '--json')
+              '-n', options.max_tokens, '-c', options.context, '--temp', options.temp, '--seed', '0',
+              '--generation-config', 'none', '--json')
     pruning = ('--prune', options.prune, *(('--predictor', options.predictor) if options.predictor else ()))
     flags = {'whole': with_target(options, folder, common), 'pruned': with_target(options, folder, (*common, *pruning))}
     prompts = read_prompts(options.prompts, options.num_prompts)

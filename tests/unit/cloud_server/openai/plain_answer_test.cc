@@ -84,6 +84,17 @@ TEST_F(PlainAnswerTest, TellsTheTextAndWhyItEnded) {
   EXPECT_TRUE(answer.on_message(Verdict{.tokens = {5}}).pieces.empty()) << "it is over";
 }
 
+TEST_F(PlainAnswerTest, ItsEndNamesTheSeedOfASampledAnswer) {
+  const auto seed_of = [this] {
+    PlainAnswer answer = *begin();
+    return answer.on_message(Usage{.reason = FinishReason::kLength}).end->seed;
+  };
+  params_.text.choice.seed = 9;
+  EXPECT_EQ(seed_of(), std::nullopt) << "nothing is drawn";
+  params_.text.choice.sampling.temperature = 0.5f;
+  EXPECT_EQ(seed_of(), 9u);
+}
+
 TEST_F(PlainAnswerTest, TheModelsStopTokensAreIgnoredIfAskedFor) {
   params_.text.ignore_eos = true;
   params_.text.max_tokens = 9;

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/openai/idle_fields.h"
+#include "tests/unit/common/text/small_tokenizers.h"
+
 namespace outrider {
 namespace {
 
@@ -18,12 +21,12 @@ Result<CompletionRequest> chat(const std::string& fields) {
 
 TEST(OpenaiRequest, ReadsWhatClientsSend) {
   const CompletionRequest request =
-      *chat(R"("model":"any","temperature":0.5,"top_p":0.9,"seed":-1,"max_tokens":7,
+      *chat(R"("model":"any","temperature":0.5,"top_p":0.9,"seed":9,"max_tokens":7,
                "stop":["a","b"],"stream":true,"stream_options":{"include_usage":true},"n":1,
                "logprobs":false,"tools":[],"presence_penalty":0,"user":null)");
   EXPECT_EQ(request.params.text.choice.sampling.temperature, 0.5f);
   EXPECT_EQ(request.params.text.choice.sampling.top_p, 0.9f);
-  EXPECT_EQ(request.params.text.choice.seed, ~std::uint64_t{0});
+  EXPECT_EQ(request.params.text.choice.seed, 9u);
   EXPECT_EQ(request.params.text.max_tokens, 7);
   EXPECT_EQ(request.params.text.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(request.stream);
@@ -32,6 +35,23 @@ TEST(OpenaiRequest, ReadsWhatClientsSend) {
   EXPECT_TRUE(request.ignored.empty()) << "a null says nothing";
   ASSERT_EQ(request.messages.size(), 1u);
   EXPECT_EQ(request.messages[0].content, "Hi");
+}
+
+TEST(OpenaiRequest, AFreshSeedIsAskedForByMinusOneAndNullAndASeedEndsTheDrawing) {
+  for (const char* fresh : {"-1", "null", "-1.0"}) {
+    const auto request = chat(std::string(R"("seed":)") + fresh);
+    ASSERT_TRUE(request.ok()) << request.status().to_string();
+    EXPECT_TRUE(request->params.text.draws_seed) << fresh;
+  }
+  const CompletionParams drawing{.text = {.draws_seed = true}};
+  const auto with = [&](const std::string& seed) {
+    return parse_completion("{" + kMessages + R"(,"seed":)" + seed + "}", true, drawing)
+        ->params.text;
+  };
+  EXPECT_FALSE(with("0").draws_seed);
+  EXPECT_FALSE(with("18446744073709551615").draws_seed) << "the same bits as -1";
+  EXPECT_TRUE(parse_completion("{" + kMessages + "}", true, drawing)->params.text.draws_seed);
+  EXPECT_FALSE(chat("")->params.text.draws_seed) << "the program gave a seed";
 }
 
 TEST(OpenaiRequest, SpeculationMayBeTurnedOffAndOnlyOnWhereThereIsADraft) {
@@ -45,8 +65,7 @@ TEST(OpenaiRequest, SpeculationMayBeTurnedOffAndOnlyOnWhereThereIsADraft) {
 }
 
 TEST(OpenaiRequest, ReadsTheTimeThatAnAnswerMayTake) {
-  const auto request = chat(R"("model":"x@60","slo":{"tpot_ms":30,"time_ms":800,"strict":true},)"
-                            R"("messages":[{"role":"user","content":"hi"}])");
+  const auto request = chat(R"("model":"x@60","slo":{"tpot_ms":30,"time_ms":800,"strict":true})");
   ASSERT_TRUE(request.ok()) << request.status().to_string();
   EXPECT_EQ(request->model, "x@60");
   EXPECT_EQ(request->params.wish.slo.tpot_ms, 30);
@@ -55,15 +74,14 @@ TEST(OpenaiRequest, ReadsTheTimeThatAnAnswerMayTake) {
   EXPECT_TRUE(request->params.wish.slo.strict);
   for (const char* slo : {"{}", "5", R"({"strict":true})", R"({"time_ms":0})", R"({"tpot_ms":-1})",
                           R"({"tpot_ms":"fast"})", R"({"other":1})"}) {
-    const auto refused =
-        chat(std::string(R"("slo":)") + slo + R"(,"messages":[{"role":"user","content":"hi"}])");
+    const auto refused = chat(std::string(R"("slo":)") + slo);
     EXPECT_THAT(refused.status().message(), HasSubstr("slo")) << slo;
   }
 }
 
 TEST(OpenaiRequest, AllowsWhatIsUnverifiedByADeadline) {
   const auto asked = [](const std::string& slo, const std::string& more = R"("stream":true,)") {
-    return chat(more + R"("slo":)" + slo + R"(,"messages":[{"role":"user","content":"hi"}])");
+    return chat(more + R"("slo":)" + slo);
   };
   const auto request = asked(R"({"time_ms":800,"unverified":"allow"})");
   ASSERT_TRUE(request.ok()) << request.status().to_string();
@@ -155,11 +173,10 @@ TEST(OpenaiRequest, AFilledKeyInsideAMessageIsRefusedByItsName) {
   };
   for (const char* nothing :
        {R"("name":null,"refusal":"","tool_calls":[],"function_call":{},"audio":null)",
-        R"("annotations":[])"}) {
+        R"("annotations":[],"cache_control":{"type":"ephemeral"})"}) {
     EXPECT_EQ(with(nothing), Status()) << nothing;
   }
-  for (const std::string key :
-       {"tool_calls", "name", "refusal", "function_call", "audio", "extra"}) {
+  for (const std::string key : {"tool_calls", "refusal", "function_call", "audio", "extra"}) {
     for (const char* value : {R"([{"id":"1"}])", R"("x")", "1", "false"}) {
       const Status refused = with("\"" + key + "\":" + value);
       EXPECT_EQ(refused.code(), StatusCode::kUnimplemented) << key << value;
@@ -178,7 +195,8 @@ TEST(OpenaiRequest, WhatIsNotSupportedIsRefusedByItsName) {
   for (const char* field :
        {R"("tools":[{"type":"function"}])", R"("n":2)", R"("logprobs":true)",
         R"("logit_bias":{"5":1})", R"("response_format":{"type":"json_object"})",
-        R"("presence_penalty":0.5)", R"("tool_choice":"auto")", R"("temprature":1)",
+        R"("presence_penalty":0.5)", R"("tool_choice":"required")", R"("temprature":1)",
+        R"("repetition_penalty":1.05)", R"("echo":true)", R"("parse_special":true)",
         R"("stream_options":{"include_obfuscation":true})"}) {
     const Status status = chat(field).status();
     EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << field;
@@ -222,8 +240,8 @@ TEST(OpenaiRequest, WrongValuesAreNamedWithWhatIsExpected) {
        {R"("temperature":-1)", R"("temperature":1e400)", R"("temperature":"hot")", R"("top_p":2)",
         R"("max_tokens":0)", R"("max_tokens":1.5)", R"("max_tokens":-1)",
         R"("max_tokens":99999999999999999999)", R"("max_tokens":1e300)", R"("seed":1.5)",
-        R"("seed":36893488147419103232)", R"("seed":"x")", R"("stop":[1])", R"("stop":[""])",
-        R"("stop":["a","b","c","d","e"])", R"("stream":1)", R"("top_k":-1)"}) {
+        R"("seed":36893488147419103232)", R"("seed":"x")", R"("stop":[1])", R"("stop":{})",
+        R"("stream":1)", R"("top_k":-2)"}) {
     EXPECT_EQ(chat(field).status().code(), StatusCode::kInvalidArgument) << field;
   }
   for (const char* body :
@@ -237,6 +255,112 @@ TEST(OpenaiRequest, WrongValuesAreNamedWithWhatIsExpected) {
   EXPECT_FALSE(parse_completion("{}", false, {}).ok());
   EXPECT_THAT(chat(R"("top_p":2)").status().message(),
               AllOf(HasSubstr("top_p"), HasSubstr("0.0 to 1.0")));
+}
+
+TEST(OpenaiRequest, EveryIdleValueOfTheTableIsAcceptedAndAnotherIsRefusedByName) {
+  for (const auto& [field, value] : idle_values()) {
+    const std::string name = field;
+    const Status idle = chat("\"" + name + "\":" + value.dump()).status();
+    EXPECT_EQ(idle, Status()) << name << " " << value;
+    const Status refused = chat("\"" + name + "\":\"something else\"").status();
+    EXPECT_EQ(refused.code(), StatusCode::kUnimplemented) << name;
+    EXPECT_EQ(refused.detail().field, name);
+  }
+  for (const char* idle :
+       {R"("top_k":-1)", R"("repeat_penalty":1.0)", R"("typical_p":1.0)", R"("tool_choice":"auto")",
+        R"("logit_bias":{})", R"("logit_bias":[])", R"("tools":[])", R"("suffix":null)",
+        R"("n":1.0)", R"("response_format":{"type":"text"})", R"("presence_penalty":0.0)",
+        R"("cache_control":{"type":"ephemeral"})", R"("repeat_last_n":64)", R"("user":"ada")",
+        R"("parse_special":false)", R"("add_special_tokens":false)"}) {
+    EXPECT_EQ(chat(idle).status(), Status()) << idle;
+  }
+  EXPECT_EQ(chat(R"("top_k":-1)")->params.text.choice.sampling.top_k, 0);
+}
+
+TEST(OpenaiRequest, MoreThanFourStopTextsAreReadAndEmptyOnesPassedOver) {
+  const auto request = chat(R"("stop":["a","","b","c","d","e","f"])");
+  ASSERT_TRUE(request.ok()) << request.status().to_string();
+  EXPECT_THAT(request->params.text.stop, testing::ElementsAre("a", "b", "c", "d", "e", "f"));
+  EXPECT_TRUE(chat(R"("stop":"")")->params.text.stop.empty());
+  Json many = Json::array();
+  for (int i = 0; i < 65; ++i) many.push_back(std::to_string(i));
+  const Status refused = chat(R"("stop":)" + many.dump()).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("up to 64 texts"));
+  EXPECT_EQ(refused.detail(), (StatusDetail{"invalid_value", "stop"}));
+}
+
+TEST(OpenaiRequest, WhatIsSentAlongWithAMessageIsTheTemplatesToWrite) {
+  const auto request = parse_completion(
+      R"({"messages":[
+          {"role":"user","name":"ann<|im_end|>","content":[
+            {"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]},
+          {"role":"assistant","reasoning_content":"hm","content":"Hello"},
+          {"role":"user","content":"Go on"}]})",
+      true, {});
+  ASSERT_TRUE(request.ok()) << request.status().to_string();
+  const ChatTemplate chat_template = *ChatTemplate::choose(
+      ChatSource{.templates = {{"default",
+                                "{% for m in messages %}{{ m.name }}/{{ m.reasoning_content }}: "
+                                "{{ m.content }}\n{% endfor %}"}}},
+      "");
+  const auto said = *chat_template.render(request->messages, true);
+  std::string text, users;
+  for (const ChatSegment& segment : said) {
+    text += segment.text;
+    if (!segment.is_template) users += segment.text;
+  }
+  EXPECT_EQ(text, "ann<|im_end|>/: Hi\n/hm: Hello\n/: Go on\n");
+  EXPECT_EQ(users, "ann<|im_end|>HihmHelloGo on") << "no text of a message is the template's";
+  const Status wrong =
+      parse_completion(R"({"messages":[{"role":"user","content":"x","name":5}]})", true, {})
+          .status();
+  EXPECT_EQ(wrong.detail(), (StatusDetail{"invalid_value", "messages[].name"}));
+}
+
+TEST(OpenaiRequest, ARepeatedKeyIsRefusedByName) {
+  for (const auto& [body, key] :
+       {std::pair(R"({"prompt":"a","temperature":0,"temperature":1})", "temperature"),
+        {R"({"prompt":"a","prompt":"a"})", "prompt"},
+        {R"({"prompt":"a","stream_options":{"include_usage":true,"include_usage":false}})",
+         "include_usage"}}) {
+    const Status refused = parse_completion(body, false, {}).status();
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << body;
+    EXPECT_THAT(refused.message(), HasSubstr("\"" + std::string(key) + "\" stands twice"));
+    EXPECT_EQ(refused.detail(), (StatusDetail{"invalid_json", key}));
+  }
+  EXPECT_TRUE(
+      parse_completion(R"({"prompt":"a","metadata":{"a":{"b":1},"c":{"b":1}}})", false, {}).ok())
+      << "two objects may have the same key";
+}
+
+TEST(OpenaiRequest, RefusalsHaveOpenaisCodesAndNameTheField) {
+  const auto told = [](const std::string& body, bool is_chat) {
+    return parse_completion(body, is_chat, {}).status().detail();
+  };
+  EXPECT_EQ(told("{}", true), (StatusDetail{"missing_required_parameter", "messages"}));
+  EXPECT_EQ(told("{}", false), (StatusDetail{"missing_required_parameter", "prompt"}));
+  EXPECT_EQ(told(R"({"prompt":null})", false),
+            (StatusDetail{"missing_required_parameter", "prompt"}));
+  EXPECT_EQ(told("{", false), (StatusDetail{"invalid_json", ""}));
+  EXPECT_EQ(told("[]", false), (StatusDetail{"invalid_json", ""}));
+  EXPECT_EQ(told(R"({"prompt":"a","temperature":-1})", false),
+            (StatusDetail{"invalid_value", "temperature"}));
+  EXPECT_EQ(told(R"({"prompt":"a","temprature":1})", false),
+            (StatusDetail{"unsupported_parameter", "temprature"}));
+  EXPECT_EQ(told(R"({"prompt":"a","max_tokens":1,"max_completion_tokens":2})", false),
+            (StatusDetail{"invalid_value", "max_completion_tokens"}));
+}
+
+TEST(OpenaiRequest, APlainPromptsSpecialTokensCountUnlessTheRequestSaysNo) {
+  const Tokenizer tokenizer = load_or_die(small_byte_level());
+  const auto ids = [&](const std::string& more) {
+    const auto request = parse_completion(R"({"prompt":"a<|im_end|>")" + more + "}", false, {});
+    return encode_request(tokenizer, *request, {}, "")->ids;
+  };
+  EXPECT_EQ(ids("").size(), 2u);
+  EXPECT_EQ(ids(R"(,"parse_special":true)"), ids(""));
+  EXPECT_EQ(ids(R"(,"parse_special":false)"), *tokenizer.encode("a<|im_end|>"));
 }
 
 }  // namespace

@@ -7,7 +7,10 @@
 
 #include <memory>
 #include <semaphore>
+#include <set>
 
+#include "common/conversation/answer_length.h"
+#include "common/conversation/conversation.h"
 #include "common/http/server.h"
 #include "common/telemetry/log.h"
 #include "tests/support/paths.h"
@@ -30,11 +33,15 @@ class OpenaiRoutesTest : public testing::Test {
   void start() {
     server_ = *HttpServer::start({.listen = {"127.0.0.1", 0}}, openai_routes(service_));
   }
-  std::string post(const std::string& body) {
+  std::string post(const std::string& body, const std::string& path = "/v1/completions") {
     HttpClient client(server_->address());
-    client.post("/v1/completions", body);
+    client.post(path, body);
     return client.read_all();
   }
+  static Json body_of(const std::string& response) {
+    return Json::parse(response.substr(response.find("\r\n\r\n") + 4), nullptr, false);
+  }
+  Json error_of(const std::string& response) { return body_of(response)["error"]; }
 
   const Tokenizer tokenizer_ = *Tokenizer::load(source_dir() + "/models/demo-draft");
   OpenaiService service_;
@@ -76,7 +83,7 @@ TEST_F(OpenaiRoutesTest, WhatIsUnverifiedNeedsADraftAndNoLevels) {
       R"({"prompt": "x", "stream": true, "slo": {"time_ms": 80, "unverified": "allow"}})";
   start();
   EXPECT_THAT(post(asked), HasSubstr("has no levels"));
-  service_.defaults.speculation = true;
+  service_.defaults = [] { return CompletionParams{.speculation = true}; };
   start();
   EXPECT_THAT(post(asked), HasSubstr("not here"));
 }
@@ -124,6 +131,93 @@ TEST_F(OpenaiRoutesTest, AFieldThatIsIgnoredIsSaidOnce) {
     EXPECT_NE(first, std::string::npos) << said;
     EXPECT_EQ(said.find(field, first + 1), std::string::npos) << said;
   }
+}
+
+TEST_F(OpenaiRoutesTest, ASeedIsDrawnOnceForEachAnswerThatSamplesWithoutOne) {
+  std::vector<std::uint64_t> seeds;
+  bool draws = true;
+  service_.defaults = [] { return CompletionParams{.text = {.draws_seed = true}}; };
+  service_.complete = [&](const CompletionCall& call) {
+    seeds.push_back(call.params.text.choice.seed);
+    draws = call.params.text.draws_seed;
+    return unavailable("noted");
+  };
+  start();
+  const auto ask = [this](const std::string& more) { post(R"({"prompt": "x")" + more + "}"); };
+  ask(R"(, "temperature": 1)");
+  EXPECT_FALSE(draws) << "nobody behind the routes draws another";
+  ask(R"(, "temperature": 1, "seed": null)");
+  ask(R"(, "temperature": 1, "seed": -1)");
+  EXPECT_EQ(std::set(seeds.begin(), seeds.end()).size(), 3u);
+  for (const std::uint64_t seed : seeds) EXPECT_LT(seed, std::uint64_t{1} << 53);
+  ask(R"(, "temperature": 1, "seed": 7)");
+  EXPECT_EQ(seeds.back(), 7u);
+}
+
+TEST_F(OpenaiRoutesTest, TokensAreThoseOfARawPrompt) {
+  start();
+  const auto tokens = [this](const Json& body) {
+    return body_of(post(body.dump(), "/tokenize"))["tokens"];
+  };
+  const Json marked = tokens({{"content", "a<|im_end|>"}});
+  EXPECT_EQ(marked, Json(*encode_raw(tokenizer_, "a<|im_end|>", {.add_special = false})));
+  EXPECT_LT(marked.size(), tokens({{"content", "a<|im_end|>"}, {"parse_special", false}}).size());
+  EXPECT_EQ(tokens({{"prompt", "a<|im_end|>"}, {"model", "any"}}), marked);
+  EXPECT_EQ(tokens({{"content", "a"}, {"prompt", "a"}, {"add_special", false}}),
+            tokens({{"content", "a"}}));
+  const Json pieces = tokens({{"content", "a\u00e9\U0001F916"}, {"with_pieces", true}});
+  std::string text;
+  for (const Json& token : pieces) {
+    EXPECT_TRUE(token["id"].is_number());
+    if (token["piece"].is_string()) text += token["piece"].get<std::string>();
+    if (token["piece"].is_array()) {
+      for (const Json& byte : token["piece"]) text += static_cast<char>(byte.get<int>());
+    }
+  }
+  EXPECT_EQ(text, "a\u00e9\U0001F916");
+}
+
+TEST_F(OpenaiRoutesTest, UnknownFieldsOfTokensRoutesAreRefusedByName) {
+  start();
+  const auto refused = [this](const char* body, const char* path) {
+    const Json error = error_of(post(body, path));
+    return std::pair(error["code"].get<std::string>(), error["param"]);
+  };
+  using Told = std::pair<std::string, Json>;
+  EXPECT_EQ(refused(R"({"content":"a","contents":"b"})", "/tokenize"),
+            Told("unsupported_parameter", "contents"));
+  EXPECT_EQ(refused(R"({"content":5})", "/tokenize"), Told("invalid_value", "content"));
+  EXPECT_EQ(refused(R"({"content":"a","prompt":"b"})", "/tokenize"),
+            Told("invalid_value", "prompt"));
+  EXPECT_EQ(refused(R"({})", "/tokenize"), Told("missing_required_parameter", "content"));
+  EXPECT_EQ(refused(R"({"content":"a","content":"b"})", "/tokenize"),
+            Told("invalid_json", "content"));
+  EXPECT_EQ(refused(R"({"content":"a","with_pieces":1})", "/tokenize"),
+            Told("invalid_value", "with_pieces"));
+  EXPECT_EQ(refused(R"({"tokens":[1],"skip":true})", "/detokenize"),
+            Told("unsupported_parameter", "skip"));
+  EXPECT_EQ(refused(R"({"tokens":[-1]})", "/detokenize"), Told("invalid_value", "tokens"));
+  EXPECT_EQ(refused(R"({})", "/detokenize"), Told("missing_required_parameter", "tokens"));
+}
+
+TEST_F(OpenaiRoutesTest, ProgramsTellRefusalsApart) {
+  service_.levels = {{"100", 0, 1}};
+  service_.complete = [](const CompletionCall&) { return check_prompt_fits(9, 5); };
+  start();
+  const auto told = [this](const std::string& body, const char* path = "/v1/completions") {
+    const Json error = error_of(post(body, path));
+    return Json::array({error["type"], error["code"], error["param"]});
+  };
+  const auto is = [](const char* code, const Json& param) {
+    return Json::array({"invalid_request_error", code, param});
+  };
+  EXPECT_EQ(told(R"({"prompt":"x"})"), is("context_length_exceeded", "prompt"));
+  EXPECT_EQ(told(R"({"prompt":"x","model":"robot@7"})"), is("model_not_found", "model"));
+  EXPECT_EQ(told(R"({"prompt":"x","tools":[{}]})"), is("unsupported_parameter", "tools"));
+  EXPECT_EQ(told(R"({"prompt":"x","top_p":7})"), is("invalid_value", "top_p"));
+  EXPECT_EQ(told("{"), is("invalid_json", nullptr));
+  EXPECT_EQ(error_of(http_get(server_->address(), "/v1/models/other"))["code"].get<std::string>(),
+            "model_not_found");
 }
 
 TEST_F(OpenaiRoutesTest, ABodyThatIsTooLargeIsRefusedInOpenaisForm) {

@@ -220,5 +220,73 @@ TEST_F(TargetChatTest, MustBeWhatItsHashSays) {
   EXPECT_THAT(status.message(), AllOf(HasSubstr("too large"), HasSubstr("--chat-template")));
 }
 
+// --- sampling ------------------------------------------------------------------------------------
+
+TEST_F(TargetChatTest, SamplingIsTheServersTargetsWhereNoFlagSaysOtherwise) {
+  TargetDescription told = told_of(source_with("the target's"));
+  told.sampling = {.temperature = 0.7f, .top_k = 20};
+  TargetChatOptions options = with_server(told);
+  options.sampling_flags = SamplingDefaults{.top_k = 5};
+  options.own_sampling = {.temperature = 0.3f};
+  TargetChat chat(options);
+  ASSERT_TRUE(chat.wait().ok());
+  EXPECT_EQ(*chat.sampling({.top_k = 5}), (SamplingParams{.temperature = 0.7f, .top_k = 5}));
+}
+
+TEST_F(TargetChatTest, SamplingIsTheOwnTargetsWithoutAServersWord) {
+  TargetChatOptions options = with_server(unimplemented("no such method"));
+  options.own = source_with("own");
+  options.own_sampling = {.temperature = 0.3f};
+  options.sampling_flags = SamplingDefaults();
+  TargetChat chat(options);
+  EXPECT_EQ(chat.sampling({})->temperature, 0.3f);
+  chat.settle(kLong);
+  EXPECT_EQ(chat.sampling({})->temperature, 0.3f);
+}
+
+TEST_F(TargetChatTest, SamplingIsAskedForWhereTheUserNamedAFormOnly) {
+  TargetDescription told = told_of(source_with("the target's"));
+  told.sampling = {.temperature = 0.7f};
+  TargetChatOptions options = with_server(told);
+  options.name = "none";
+  options.sampling_flags = SamplingDefaults();
+  TargetChat chat(options);
+  EXPECT_EQ(*chat.wait(), source_with("the draft's"));
+  EXPECT_EQ(chat.sampling({})->temperature, 0.7f);
+  EXPECT_EQ(calls_, 1);
+  options.is_given = true;
+  options.name = "default";
+  TargetChat with_file(options);
+  EXPECT_EQ(*with_file.wait(), source_with("the draft's"));
+  EXPECT_EQ(with_file.sampling({})->temperature, 0.7f);
+}
+
+TEST_F(TargetChatTest, SamplingIsNotWaitedForWhereItDoesNotCountOrFlagsSayAll) {
+  TargetChatOptions options = with_server(unavailable("refused"));
+  options.name = "none";
+  options.own_sampling = {.temperature = 0.3f};
+  EXPECT_EQ(*TargetChat(options).sampling({.temperature = 0.1f}),
+            (SamplingParams{.temperature = 0.1f}));
+  options.sampling_flags = SamplingDefaults{.temperature = 0.0f};
+  EXPECT_EQ(TargetChat(options).sampling({})->temperature, 0.0f);
+}
+
+TEST_F(TargetChatTest, SamplingOfAServerThatIsAwayIsWaitedForAndThenMissed) {
+  TargetChatOptions options = with_server(unavailable("cannot reach a server at x: refused"));
+  options.name = "none";
+  options.sampling_flags = SamplingDefaults();
+  TargetChat chat(options);
+  EXPECT_THAT(chat.wait().status().message(), AllOf(HasSubstr("gave up"), HasSubstr("refused")));
+  EXPECT_EQ(chat.sampling({}).status().code(), StatusCode::kUnavailable);
+  TargetDescription told;
+  told.sampling = {.temperature = 0.7f};
+  change(told);
+  const TimePoint until = std::chrono::steady_clock::now() + kLong;
+  while (!chat.wait().ok() && std::chrono::steady_clock::now() < until) {
+  }
+  ASSERT_TRUE(chat.sampling({}).ok());
+  EXPECT_EQ(chat.sampling({})->temperature, 0.7f);
+}
+
 }  // namespace
 }  // namespace outrider

@@ -37,6 +37,28 @@ TEST(AnswerFlags, HaveTheNamesPeopleKnow) {
   EXPECT_THAT(answer.text.stop, testing::ElementsAre("a", "b"));
 }
 
+TEST(AnswerFlags, ASeedThatIsNotGivenIsDrawnAndMinusOneAsksForThat) {
+  EXPECT_TRUE(parse("--temp 1").generation.answer.text.draws_seed);
+  EXPECT_TRUE(parse("--seed -1").generation.answer.text.draws_seed);
+  EXPECT_FALSE(parse("--seed 0").generation.answer.text.draws_seed);
+  EXPECT_EQ(parse("--seed 18446744073709551615").generation.answer.text.choice.seed,
+            ~std::uint64_t{0});
+  for (const char* seed : {"-2", "1.5", "x", "010", "18446744073709551616"}) {
+    EXPECT_THROW(parse(std::string("--seed ") + seed), CLI::ParseError) << seed;
+  }
+}
+
+TEST(AnswerFlags, WhatTheySayOfSamplingIsKeptFromTheTargets) {
+  const GenerationConfig said = parse("--top-k 3 --temp 0.5").generation;
+  EXPECT_EQ(said.sampling, (SamplingDefaults{.temperature = 0.5f, .top_k = 3}));
+  EXPECT_EQ(said.generation_config, GenerationConfigUse::kAuto);
+  EXPECT_EQ(parse("--generation-config none").generation.generation_config,
+            GenerationConfigUse::kNone);
+  EXPECT_THROW(parse("--generation-config x.json"), CLI::ParseError);
+  EXPECT_EQ(GenerationConfig().generation_config, GenerationConfigUse::kNone)
+      << "what compares answers says itself how they are sampled";
+}
+
 TEST(AnswerFlags, MinusOneMeansUntilItStops) {
   EXPECT_EQ(parse("-n -1").generation.answer.text.max_tokens, -1);
 }

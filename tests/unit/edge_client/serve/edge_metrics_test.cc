@@ -40,6 +40,16 @@ std::string rendered(EdgeMetrics& metrics, const LinkWatch::View& link = {}) {
   return metrics.render({.running = 0, .waiting = 0, .link = link});
 }
 
+TEST(EdgeMetrics, TheNameMayComeLateAndStaysOnceSomethingIsCounted) {
+  EdgeMetrics metrics("draft");
+  metrics.rename("target");
+  EXPECT_THAT(rendered(metrics), Not(HasSubstr("model_name=\"draft\"")));
+  metrics.observe(report());
+  metrics.rename("another");
+  EXPECT_THAT(rendered(metrics), HasSubstr("target_passes_total{model_name=\"target\"} 90"));
+  EXPECT_THAT(rendered(metrics), Not(HasSubstr("another")));
+}
+
 TEST(EdgeMetrics, TheBooksAndTheDraftsFiguresAreCounted) {
   EdgeMetrics metrics("m");
   metrics.observe(report());

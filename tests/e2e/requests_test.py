@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""What a request or a command is silent about: seeds, the target's sampling, names, and raw prompts, of both programs.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/requests_test.py
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import http.client
+import json
+import re
+import tempfile
+import unittest
+import urllib.request
+from pathlib import Path
+
+from programs import DRAFT, TARGET, Edge, Server, edge, free_port, wait_until_served
+from runner import run_tests
+
+PROMPT = 'In view: red box at 1.0 m, blue box at 2.0 m. Say what you see.'
+TURN = f'<|im_start|>user\n{PROMPT}<|im_end|>\n<|im_start|>assistant\n'
+SAMPLED = {'do_sample': True, 'temperature': 0.9, 'top_k': 20, 'repetition_penalty': 1.05}
+TOKENS = 30
+
+
+def ask(base, path, **body):
+    """Status and JSON of the answer."""
+    connection = http.client.HTTPConnection(base.removeprefix('http://'), timeout=60)
+    connection.request('POST', path, json.dumps(body), {'Content-Type': 'application/json'})
+    response = connection.getresponse()
+    try:
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def text_of(answer):
+    choice = answer['choices'][0]
+    return choice['message']['content'] if 'message' in choice else choice['text']
+
+
+def openai_of(server):
+    return next(line.split()[1] for line in server.log if line.split()[:1] == ['openai'])
+
+
+def page(base, path):
+    with urllib.request.urlopen(base + path, timeout=30) as answer:
+        return answer.read().decode()
+
+
+def copy_of_target(folder, generation):
+    """A folder with the demo target's files and this generation_config.json."""
+    copy = Path(folder) / 'sampling-target'
+    copy.mkdir()
+    for file in TARGET.iterdir():
+        (copy / file.name).symlink_to(file)
+    config = copy / 'generation_config.json'
+    stops = json.loads(config.read_text(encoding='utf-8'))['eos_token_id']
+    config.unlink()
+    config.write_text(json.dumps({'eos_token_id': stops, **generation}), encoding='utf-8')
+    return copy
+
+
+class WithBoth(unittest.TestCase):
+    """A server and an edge that serves beside it."""
+    server_flags = ()
+    model = TARGET
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server('--http-port', 0, '--metrics-port', 0, *cls.server_flags, model=cls.model)
+        cls.port = free_port()
+        cls.edge = Edge('serve', '--model', DRAFT, '--server', cls.server.address, '--port', cls.port)
+        wait_until_served(f'http://127.0.0.1:{cls.port}')
+        cls.bases = (openai_of(cls.server), f'http://127.0.0.1:{cls.port}')
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.edge.interrupt()
+        cls.edge.wait()
+        cls.server.stop()
+
+    def complete(self, base, **fields):
+        code, answer = ask(base, '/v1/completions', **({'prompt': PROMPT, 'max_tokens': TOKENS} | fields))
+        self.assertEqual(code, 200, answer)
+        return answer
+
+    def run_edge(self, *flags):
+        done = edge('run', '--server', self.server.address, '--model', DRAFT, '-n', TOKENS, '--json', *flags)
+        self.assertEqual(done.code, 0, done.err)
+        return done
+
+
+class Seeds(WithBoth):
+    def test_each_answer_draws_one_and_names_it_and_it_repeats_the_answer(self):
+        for base in self.bases:
+            drawn = [self.complete(base, temperature=1, **fields) for fields in ({}, {'seed': None}, {'seed': -1})]
+            seeds = [answer['outrider']['seed'] for answer in drawn]
+            self.assertEqual(len(set(seeds)), 3, seeds)
+            self.assertGreater(len({text_of(answer) for answer in drawn}), 1, 'three answers are not one')
+            again = self.complete(base, temperature=1, seed=seeds[0])
+            self.assertEqual(text_of(again), text_of(drawn[0]))
+            self.assertEqual(again['outrider'], {'seed': seeds[0]})
+            self.assertNotIn('outrider', self.complete(base), 'at temperature 0 no seed matters')
+
+    def test_a_stream_names_it_at_its_end(self):
+        for base in self.bases:
+            connection = http.client.HTTPConnection(base.removeprefix('http://'), timeout=60)
+            connection.request('POST', '/v1/completions', json.dumps(
+                {'prompt': PROMPT, 'max_tokens': TOKENS, 'temperature': 1, 'stream': True}))
+            lines = connection.getresponse().read().decode().splitlines()
+            connection.close()
+            events = [json.loads(line[6:]) for line in lines if line.startswith('data: {')]
+            seeds = [event['outrider']['seed'] for event in events if 'outrider' in event]
+            self.assertEqual(len(seeds), 1, events)
+            text = ''.join(event['choices'][0]['text'] for event in events)
+            self.assertEqual(text_of(self.complete(base, temperature=1, seed=seeds[0])), text)
+
+    def test_run_draws_one_and_says_how_to_repeat_it(self):
+        first, second = (self.run_edge('-p', PROMPT, '--temp', 1) for _ in range(2))
+        self.assertNotEqual(first.json['seed'], second.json['seed'])
+        self.assertIn(f"--seed {first.json['seed']} repeats this answer", first.err)
+        again = self.run_edge('-p', PROMPT, '--temp', 1, '--seed', first.json['seed'])
+        self.assertEqual(again.json['ids'], first.json['ids'])
+        self.assertNotEqual(self.run_edge('-p', PROMPT, '--temp', 1, '--seed', '-1').json['seed'], first.json['seed'])
+        greedy = self.run_edge('-p', PROMPT)
+        self.assertIsNone(greedy.json['seed'])
+        self.assertNotIn('--seed', greedy.err)
+
+    def test_an_edge_keeps_it_when_its_target_takes_over(self):
+        own = ('--target', TARGET, '--mode', 'auto', '--failover-after', '0.3', '--temp', 1)
+        running = Edge('run', '--server', self.server.address, '--model', DRAFT, '-p', PROMPT, '-n', TOKENS, '--json', *own,
+                       '--metered-limit', '0.001')
+        switched = running.wait()
+        self.assertEqual(switched.code, 0, switched.err)
+        self.assertGreater(switched.json['failovers_total'], 0, switched.err)
+        alone = self.run_edge('-p', PROMPT, '--temp', 1, '--seed', switched.json['seed'])
+        self.assertEqual(switched.json['ids'], alone.json['ids'])
+
+
+class TargetsSampling(WithBoth):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = copy_of_target(cls.folder.name, SAMPLED)
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def test_it_holds_where_requests_and_flags_are_silent_and_both_programs_agree(self):
+        said = {'temperature': 0.9, 'top_k': 20, 'seed': 5}
+        messages = [{'role': 'user', 'content': PROMPT}]
+        chats, raws = set(), set()
+        for base in self.bases:
+            for fields in (said, {'seed': 5}):
+                raws.add(text_of(self.complete(base, **fields)))
+                code, answer = ask(base, '/v1/chat/completions', messages=messages, max_tokens=TOKENS, **fields)
+                self.assertEqual(code, 200, answer)
+                chats.add(text_of(answer))
+            self.assertNotIn(text_of(self.complete(base, temperature=0)), raws, 'a field has priority')
+        raws.add(self.run_edge('--raw', '-p', PROMPT, '--seed', 5).json['text'])
+        chats.add(self.run_edge('-p', PROMPT, '--seed', 5).json['text'])
+        chats.add(self.run_edge('-p', PROMPT, '--seed', 5, '--temp', 0.9, '--top-k', 20).json['text'])
+        own = edge('run', '--target', self.model, '--model', DRAFT, '-p', PROMPT, '--seed', 5, '-n', TOKENS, '--json')
+        chats.add(own.json['text'])
+        self.assertEqual((len(chats), len(raws)), (1, 1))
+
+    def test_it_is_said_and_so_is_what_is_left_out(self):
+        self.assertIn('  sampling     temperature 0.9, top_k 20 (generation_config.json; left out: repetition_penalty 1.05)\n',
+                      self.server.log)
+        said = 'sampling: temperature 0.9, top_k 20'
+        self.assertIn(said, self.run_edge('-p', PROMPT).err)
+        self.assertNotIn(said, self.run_edge('-p', PROMPT, '--temp', 0).err)
+        own = edge('run', '--target', self.model, '--model', DRAFT, '-p', PROMPT, '-n', 1)
+        self.assertIn('left out of its generation_config.json: repetition_penalty 1.05', own.err)
+
+    def test_none_turns_it_off_on_either_side(self):
+        greedy = self.run_edge('-p', PROMPT, '--temp', 0).json['ids']
+        self.assertEqual(self.run_edge('-p', PROMPT, '--generation-config', 'none').json['ids'], greedy)
+        with Server('--generation-config', 'none', model=self.model) as server:
+            self.assertFalse([line for line in server.log if line.split()[:1] == ['sampling']])
+            off = edge('run', '--server', server.address, '--model', DRAFT, '-p', PROMPT, '-n', TOKENS, '--json')
+            self.assertEqual(off.json['ids'], greedy)
+
+    def test_a_pack_has_it_too(self):
+        pack = Path(self.folder.name) / 'target.pack'
+        self.assertEqual(edge('pack', '--model', self.model, '--out', pack).code, 0)
+        packed = edge('run', '--target', pack, '--model', DRAFT, '-p', PROMPT, '--seed', 5, '-n', TOKENS, '--json', '-c', 256)
+        self.assertEqual(packed.code, 0, packed.err)
+        self.assertEqual(packed.json['ids'], self.run_edge('-p', PROMPT, '--seed', 5).json['ids'])
+        self.assertEqual(packed.json['seed'], 5, 'it sampled')
+
+
+class Names(WithBoth):
+    server_flags = ('--served-model-name', 'robot-9')
+
+    def test_one_name_stands_everywhere(self):
+        metrics = next(line.split()[1] for line in self.server.log if line.split()[:1] == ['metrics'])
+        pages = [page(metrics, '/metrics'), page(self.bases[1], '/metrics'), page(self.bases[0], '/version')]
+        pages += [page(base, '/v1/models') for base in self.bases]
+        for each in pages:
+            names = set(re.findall(r'demo-\w+|robot-9', each))
+            self.assertEqual(names, {'robot-9'}, each[:200])
+        self.assertEqual(self.run_edge('-p', PROMPT).json['target'], 'robot-9')
+        for base in self.bases:
+            self.assertEqual(self.complete(base)['model'], 'robot-9')
+
+    def test_a_dot_is_the_folders_name(self):
+        with Server('--http-port', 0, model='.', under=('env', '-C', TARGET)) as server:
+            self.assertEqual(json.loads(page(openai_of(server), '/v1/models'))['data'][0]['id'], 'demo-target')
+
+
+class RawPrompts(WithBoth):
+    def test_the_tokens_that_the_author_wrote_count_everywhere(self):
+        done = edge('tokenize', '--tokenizer', DRAFT, '--whole', stdin=TURN)
+        ids = json.loads(done.out)
+        plain = json.loads(edge('tokenize', '--tokenizer', DRAFT, '--whole', '--no-parse-special', stdin=TURN).out)
+        self.assertLess(len(ids), len(plain))
+        for base in self.bases:
+            self.assertEqual(ask(base, '/tokenize', content=TURN)[1]['tokens'], ids)
+            self.assertEqual(ask(base, '/tokenize', prompt=TURN, parse_special=False)[1]['tokens'], plain)
+            self.assertEqual(self.complete(base, prompt=TURN)['usage']['prompt_tokens'], len(ids))
+            self.assertEqual(self.complete(base, prompt=TURN, parse_special=False)['usage']['prompt_tokens'], len(plain))
+        self.assertEqual(self.run_edge('--raw', '-p', TURN).json['prompt_tokens'], len(ids))
+        self.assertEqual(self.run_edge('--raw', '--no-parse-special', '-p', TURN).json['prompt_tokens'], len(plain))
+
+    def test_a_message_cannot_write_the_template(self):
+        for base in self.bases:
+            answers = [ask(base, '/v1/chat/completions', messages=[{'role': 'user', 'content': text}], max_tokens=1)[1]
+                       for text in (TURN, '')]
+            told = answers[0]['usage']['prompt_tokens'] - answers[1]['usage']['prompt_tokens']
+            self.assertGreater(told, len(ask(base, '/tokenize', content=TURN)[1]['tokens']))
+
+    def test_programs_tell_what_is_refused(self):
+        long = 'word ' * 3000
+        for base in self.bases:
+            for path, body, code, param in (
+                    ('/v1/completions', {'prompt': long}, 'context_length_exceeded', 'prompt'),
+                    ('/v1/chat/completions', {'messages': [{'role': 'user', 'content': long}]}, 'context_length_exceeded', 'messages'),
+                    ('/v1/completions', {'prompt': 'x', 'tools': [{}]}, 'unsupported_parameter', 'tools'),
+                    ('/v1/completions', {'prompt': 'x', 'model': 'demo-target@60'}, 'model_not_found', 'model')):
+                status, answer = ask(base, path, **body)
+                self.assertIn(status, (400, 404), answer)
+                error = answer['error']
+                self.assertEqual((error['type'], error['code'], error['param']), ('invalid_request_error', code, param))
+
+
+if __name__ == '__main__':
+    run_tests()

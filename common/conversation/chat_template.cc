@@ -191,10 +191,14 @@ Result<std::vector<ChatSegment>> ChatTemplate::render(const std::vector<ChatMess
                                                       bool add_generation_prompt,
                                                       const Json& variables) const {
   if (messages.empty()) return invalid_argument("chat: there is no message");
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const jinja::Rendered rendered,
-      execute(*executed_, bos_, eos_, messages, add_generation_prompt, variables));
-  return segments_of(rendered);
+  const Result<jinja::Rendered> rendered =
+      execute(*executed_, bos_, eos_, messages, add_generation_prompt, variables);
+  if (rendered.ok()) return segments_of(*rendered);
+  const Status& status = rendered.status();
+  if (status.code() != StatusCode::kResourceExhausted) return status;
+  // The same conversation would end at the same bound again: it must not be tried later.
+  return invalid_argument(status.message() +
+                          ". Remedy: a shorter conversation, or another --chat-template");
 }
 
 Result<std::vector<TokenId>> ChatTemplate::encode_chat(const Tokenizer& tokenizer,

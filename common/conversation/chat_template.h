@@ -84,7 +84,7 @@ class ChatTemplate final {
 
   // variables: an object of further variables of the template, such as enable_thinking; null: none.
   // Their texts count as the user's. Errors: INVALID_ARGUMENT if the template refuses these
-  // messages.
+  // messages, or ends at a bound.
   Result<std::vector<ChatSegment>> render(const std::vector<ChatMessage>& messages,
                                           bool add_generation_prompt,
                                           const Json& variables = nullptr) const;

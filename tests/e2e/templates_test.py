@@ -144,6 +144,19 @@ class Templates(unittest.TestCase):
         self.assertNotEqual(answer.code, 0)
         self.assertIn('none.jinja', answer.err)
 
+    def test_files_of_templates_are_read_and_chosen_by_name(self):
+        target = self.copy(TARGET, INVALID, 'target')
+        (target / 'chat_template.json').write_text(json.dumps({'chat_template': CHATML}), encoding='utf-8')
+        (target / 'additional_chat_templates').mkdir()
+        (target / 'additional_chat_templates/tool_use.jinja').write_bytes(b'\xef\xbb\xbf' + SMOLLM2.encode())
+        usual, _ = self.prompt_tokens('--target', target)
+        tools, _ = self.prompt_tokens('--target', target, '--chat-template', 'tool_use')
+        with Server('--chat-template', 'tool_use', model=target) as server:
+            operators, _ = self.prompt_tokens('--model', DRAFT, '--server', server.address)
+        self.assertEqual(usual, 14)
+        self.assertGreater(tools, 20)  # with SmolLM2's message of the system
+        self.assertEqual(operators, tools)
+
     def test_a_wrong_name_is_refused_at_the_start_by_both(self):
         server = subprocess.run([BIN / 'outrider-server', '--model', TARGET, '--port', '0', '--chat-template', 'chatm'],
                                 capture_output=True, text=True, timeout=60, check=False)

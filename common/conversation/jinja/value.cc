@@ -109,8 +109,8 @@ void TextBuilder::append(std::string_view bytes, Origin origin) {
   if (bytes.empty()) return;
   steps_.look(bytes.size() + 16);
   if (bytes.size() > kMaxTextBytes - data_.bytes.size() || ++pieces_ > kMaxTextPieces) {
-    const std::string most = std::to_string(kMaxTextBytes) + " bytes or " +
-                             std::to_string(kMaxTextPieces) + " pieces. Remedy: a shorter prompt";
+    const std::string most =
+        std::to_string(kMaxTextBytes) + " bytes or " + std::to_string(kMaxTextPieces) + " pieces";
     throw Failure{resource_exhausted("the chat template writes more than " + most)};
   }
   if (data_.bytes.empty()) data_.origin = origin;

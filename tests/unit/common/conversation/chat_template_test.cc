@@ -473,6 +473,18 @@ TEST(ExecutedTemplates, MayOpenAThoughtInTheGenerationPrompt) {
   EXPECT_EQ(*chat.end_of_turn(tokenizer), *tokenizer.find("<|im_end|>"));
 }
 
+// A client that hears of a limit tries again; this one is the same each time.
+TEST(ExecutedTemplates, ThatEndAtABoundRefuseTheConversation) {
+  const ChatSource source{
+      .templates = {
+          {"default",
+           "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"}}};
+  const Status status =
+      ChatTemplate::choose(source, "")->render({{ChatRole::kUser, "Hi"}}, true).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("too many steps. Remedy: a shorter conversation"));
+}
+
 TEST(ExecutedTemplates, AreRefusedWithTheRemedyWhereTheyAreNotValid) {
   const ChatSource source{.templates = {{"default", "{% include 'x' %}"}}};
   const Result<ChatTemplate> chat = ChatTemplate::choose(source, "");

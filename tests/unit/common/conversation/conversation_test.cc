@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <ctime>
 
+#include "common/conversation/streamed_text.h"
 #include "tests/support/paths.h"
 #include "tests/unit/common/text/small_tokenizers.h"
 
@@ -180,6 +183,25 @@ TEST_F(ConversationTest, ARawPromptMayWriteTheTemplateItself) {
   EXPECT_EQ(starts, std::ranges::count(encode_prompt(tokenizer_, source_, "Hello", "")->ids,
                                        *tokenizer_.find("<|im_start|>")))
       << "a message's text stays text";
+}
+
+// A preview is made with each report of an exit, so its cost must depend neither on the length of
+// the answer nor on that of its stop texts.
+TEST(StreamedText, APreviewOfALongAnswerIsQuick) {
+#if defined(OUTRIDER_SANITIZED)
+  constexpr std::chrono::seconds kMost{20};
+#else
+  constexpr std::chrono::seconds kMost{1};
+#endif
+  const Tokenizer tokenizer = load_or_die(small_byte_level());
+  const std::vector<TokenId> ids = *tokenizer.encode("a");
+  const std::vector<std::string> stops(StopStrings::kMaxStops,
+                                       std::string(StopStrings::kMaxStopBytes, 'b'));
+  StreamedText text(tokenizer, *StopStrings::create(stops));
+  for (int i = 0; i < 100'000; ++i) text.push(ids.front());
+  const std::clock_t begin = std::clock();
+  for (int i = 0; i < 10'000; ++i) EXPECT_EQ(text.preview(ids, false).text, "a");
+  EXPECT_LT(std::chrono::seconds((std::clock() - begin) / CLOCKS_PER_SEC).count(), kMost.count());
 }
 
 }  // namespace

@@ -273,6 +273,7 @@ void CpuWeightsLoader::begin(std::shared_ptr<const ModelFiles> files, ComputeTyp
   const bool bf16 = type_ == ComputeType::kBf16 || (type_ == ComputeType::kAuto && stored_bf16);
   weights_.dtype = bf16 ? "bf16" : "f32";
   weights_.arithmetic = "exact";
+  bytes_to_read_ = progress_ ? bytes_to_convert() : 0;
 }
 
 Status CpuWeightsLoader::fill(const LayerDone& done) {
@@ -281,20 +282,54 @@ Status CpuWeightsLoader::fill(const LayerDone& done) {
       weights_, done);
 }
 
-Result<WeightMatrix> CpuWeightsLoader::load_matrix(const LayerMatrix& which, std::int32_t layer) {
+// Without its data, if it is converted.
+WeightMatrix CpuWeightsLoader::planned_matrix(const LayerMatrix& which, std::int32_t layer) const {
   const bool is_output = layer == weights_.files->config.num_layers;
-  const std::string name = weight_name(which.part, layer, which.expert);
-  const TensorView& source = weights_.files->weights.at(name);
+  const TensorView& source =
+      weights_.files->weights.at(weight_name(which.part, layer, which.expert));
   // A router is small, and its least error sends a row to other experts.
   const bool stays = which.part == ModelPart::kRouter && type_ != ComputeType::kBf16;
   WeightMatrix matrix = computed_matrix(source, stays ? ComputeType::kF32 : type_, is_output);
-  note_kind(source, matrix);
-  // A shortlist takes some rows of the output matrix.
-  const std::span<const TokenId> chosen =
-      is_output ? std::span(weights_.files->config.head_tokens) : std::span<const TokenId>();
+  const std::span<const TokenId> chosen = chosen_rows(layer);
   if (!chosen.empty()) matrix.outputs = std::ssize(chosen);
-  if (!is_as_stored(source, matrix) || !chosen.empty()) {
-    OUTRIDER_RETURN_IF_ERROR(convert(name, layer, chosen, matrix));
+  return matrix;
+}
+
+// A shortlist takes some rows of the output matrix; empty: all.
+std::span<const TokenId> CpuWeightsLoader::chosen_rows(std::int32_t layer) const {
+  const ModelConfig& config = weights_.files->config;
+  if (layer != config.num_layers) return {};
+  return config.head_tokens;
+}
+
+bool CpuWeightsLoader::converts(const LayerMatrix& which, std::int32_t layer) const {
+  const TensorView& source =
+      weights_.files->weights.at(weight_name(which.part, layer, which.expert));
+  return !chosen_rows(layer).empty() || !is_as_stored(source, planned_matrix(which, layer));
+}
+
+// What progress counts to: bytes of the matrices that are converted, as they are stored.
+std::int64_t CpuWeightsLoader::bytes_to_convert() const {
+  const ModelConfig& config = weights_.files->config;
+  std::int64_t bytes = 0;
+  const auto add = [&](const LayerMatrix& which, std::int32_t layer) {
+    if (!converts(which, layer)) return;
+    const std::string name = weight_name(which.part, layer, which.expert);
+    bytes += weights_.files->weights.at(name).row_bytes() * planned_matrix(which, layer).outputs;
+  };
+  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
+    for (const LayerMatrix& which : layer_matrices(config)) add(which, layer);
+  }
+  add({.part = output_part(config)}, config.num_layers);
+  return bytes;
+}
+
+Result<WeightMatrix> CpuWeightsLoader::load_matrix(const LayerMatrix& which, std::int32_t layer) {
+  const std::string name = weight_name(which.part, layer, which.expert);
+  WeightMatrix matrix = planned_matrix(which, layer);
+  note_kind(weights_.files->weights.at(name), matrix);
+  if (converts(which, layer)) {
+    OUTRIDER_RETURN_IF_ERROR(convert(name, layer, chosen_rows(layer), matrix));
   }
   return matrix;
 }
@@ -321,10 +356,16 @@ Status CpuWeightsLoader::convert(const std::string& name, std::int64_t layer,
     return {};
   }
   const TensorView& source = weights_.files->weights.at(name);
-  OUTRIDER_RETURN_IF_ERROR(converter_.convert(source, matrix, weights_.converted, chosen));
+  std::int64_t shown = 0;  // rows
+  const auto show = [&](std::int64_t rows) {
+    if (!progress_ || rows <= shown) return;
+    shown = rows;
+    progress_(bytes_read_ + source.row_bytes() * rows, bytes_to_read_);
+  };
+  OUTRIDER_RETURN_IF_ERROR(converter_.convert(source, matrix, weights_.converted, chosen, show));
   to_keep_.push_back({name, matrix, layer});
+  show(matrix.outputs);
   bytes_read_ += source.row_bytes() * matrix.outputs;
-  if (progress_) progress_(bytes_read_, weights_.files->weights.num_bytes());
   return {};
 }
 

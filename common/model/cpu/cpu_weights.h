@@ -140,6 +140,10 @@ class CpuWeightsLoader final {
   void begin(std::shared_ptr<const ModelFiles> files, ComputeType type);
   Status fill(const LayerDone& done);
   Result<WeightMatrix> load_matrix(const LayerMatrix& which, std::int32_t layer);
+  WeightMatrix planned_matrix(const LayerMatrix& which, std::int32_t layer) const;
+  std::span<const TokenId> chosen_rows(std::int32_t layer) const;
+  bool converts(const LayerMatrix& which, std::int32_t layer) const;
+  std::int64_t bytes_to_convert() const;
   void note_kind(const TensorView& source, const WeightMatrix& matrix);
   Status convert(const std::string& name, std::int64_t layer, std::span<const TokenId> chosen,
                  WeightMatrix& matrix);
@@ -151,6 +155,7 @@ class CpuWeightsLoader final {
   ComputeType type_ = ComputeType::kAuto;
   std::string kind_;  // the kind of conversion, in caches
   std::int64_t bytes_read_ = 0;
+  std::int64_t bytes_to_read_ = 0;    // without a progress: 0
   std::vector<NamedMatrix> to_keep_;  // converted by this load
   CpuWeights weights_;
 };

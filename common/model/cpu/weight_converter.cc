@@ -17,7 +17,7 @@
 namespace outrider {
 namespace {
 
-constexpr std::int64_t kSliceBytes = 32 << 20;
+constexpr std::int64_t kSliceBytes = 4 << 20;
 
 // f16 scales are used if the largest is at least f16's smallest normal number and none exceeds its
 // range.
@@ -71,8 +71,8 @@ void WeightArena::clear() {
 }
 
 Status WeightConverter::convert(const TensorView& tensor, WeightMatrix& matrix, WeightArena& arena,
-                                std::span<const TokenId> chosen) {
-  const Rows source{tensor, chosen};
+                                std::span<const TokenId> chosen, const RowsDone& on_rows) {
+  const Rows source{tensor, chosen, on_rows};
   OUTRIDER_ASSIGN_OR_RETURN(std::byte * data, arena.take(bytes_of(matrix)));
   if (matrix.type != WeightType::kQuantized) {
     round_rows(source, matrix, data);
@@ -106,6 +106,7 @@ void WeightConverter::for_all_rows(const Rows& source, const RowsConverter& conv
     pool_.parallel_for(count, kPanelOutputs, [&](std::int64_t begin, std::int64_t end) {
       convert_rows(first + begin, first + end);
     });
+    if (source.on_rows) source.on_rows(first + count);
     if (all && by_rows) {
       forget_pages({tensor.data + first * row_bytes, static_cast<std::size_t>(count * row_bytes)});
     }

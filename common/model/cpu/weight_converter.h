@@ -47,9 +47,11 @@ class WeightConverter final {
 
   // matrix: complete except `data`, which is set to memory of `arena`. Scales become f32 where f16
   // lacks the range (format.scales). chosen: the rows of `source` in the matrix; empty: all.
-  // Errors: RESOURCE_EXHAUSTED.
+  // on_rows: called now and then with the rows converted so far; a second pass over a matrix begins
+  // anew. Errors: RESOURCE_EXHAUSTED.
+  using RowsDone = std::function<void(std::int64_t rows)>;
   Status convert(const TensorView& source, WeightMatrix& matrix, WeightArena& arena,
-                 std::span<const TokenId> chosen = {});
+                 std::span<const TokenId> chosen = {}, const RowsDone& on_rows = {});
 
  private:
   using RowConverter = std::function<void(std::int64_t output, const float* row)>;
@@ -59,6 +61,7 @@ class WeightConverter final {
   struct Rows {
     const TensorView& tensor;
     std::span<const TokenId> chosen;
+    const RowsDone& on_rows;
 
     // The row of `source` for output n.
     std::int64_t row(std::int64_t n) const {

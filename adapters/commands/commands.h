@@ -7,13 +7,17 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <fstream>
+#include <cstddef>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "common/base/output_file.h"
 #include "common/base/status.h"
+#include "common/cli/program.h"
 
 namespace outrider {
 
@@ -59,24 +63,51 @@ void add_exits_command(CommandList& commands);
 void add_predictor_command(CommandList& commands);
 void add_elastic_commands(CommandList& commands);  // elastic table
 
+// What the data commands and `generate` write.
+inline constexpr OutputKind kTextsFile{
+    .name = "a JSONL file of prompts or texts", .is_earlier = [](std::string_view content) {
+      return content.starts_with(R"({"prompt":)") || content.starts_with(R"({"text":)");
+    }};
+
 // The JSONL file that a command writes as its --out.
 class JsonlFile final {
  public:
-  explicit JsonlFile(const std::string& path) : path_(path), out_(path, std::ios::binary) {}
+  static Result<JsonlFile> create(const std::string& path) {
+    Result<OutputFile> file = OutputFile::create(path, kTextsFile);
+    if (!file.ok()) return file.status().with_context("--out");
+    return JsonlFile(*std::move(file));
+  }
 
   // Bytes that are not valid UTF-8 are replaced.
   void write(const nlohmann::ordered_json& line) {
-    out_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+    text_ += line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    if (text_.size() >= kBlock) flush();
   }
 
   Status close() {
-    out_.close();
-    return out_ ? Status() : resource_exhausted("--out " + path_ + ": cannot be written");
+    flush();
+    return written_.ok() ? file_.commit() : written_;
   }
 
  private:
-  std::string path_;
-  std::ofstream out_;
+  static constexpr std::size_t kBlock = std::size_t{1} << 16;
+
+  explicit JsonlFile(OutputFile file) : file_(std::move(file)) {}
+
+  void flush() {
+    if (written_.ok()) written_ = file_.write(text_);
+    text_.clear();
+  }
+
+  OutputFile file_;
+  std::string text_;  // not yet written
+  Status written_;
 };
+
+// Adds --out, which is required, and --force.
+inline void add_out(CLI::App* command, std::string& out, const std::string& help) {
+  command->add_option("--out", out, help)->required();
+  add_force_flag(*command);
+}
 
 }  // namespace outrider

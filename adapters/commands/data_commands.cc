@@ -2,12 +2,12 @@
 // outrider-train tokenizer: a byte-level BPE vocabulary. outrider-train plot: a run's losses.
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "adapters/commands/commands.h"
 #include "adapters/data/prompt_sets.h"
 #include "adapters/data/robot_text.h"
+#include "adapters/plot/line_plot.h"
 #include "adapters/tokenizer/bpe_trainer.h"
 #include "adapters/train/run_files.h"
 #include "common/base/files.h"
@@ -29,7 +29,7 @@ struct DataFlags {
 };
 
 Status write_robot(const DataFlags& flags) {
-  JsonlFile file(flags.out);
+  OUTRIDER_ASSIGN_OR_RETURN(JsonlFile file, JsonlFile::create(flags.out));
   for (std::uint64_t i = 0; i < flags.count; ++i) {
     const RobotExample example = flags.task == "report"
                                      ? make_robot_report(flags.seed, i)
@@ -43,7 +43,7 @@ Status write_robot(const DataFlags& flags) {
 Status write_gsm8k(const DataFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PromptAnswer> problems,
                             read_gsm8k(flags.in, flags.which()));
-  JsonlFile file(flags.out);
+  OUTRIDER_ASSIGN_OR_RETURN(JsonlFile file, JsonlFile::create(flags.out));
   for (const PromptAnswer& problem : problems) {
     file.write({{"prompt", problem.prompt}, {"answer", problem.answer}});
   }
@@ -53,7 +53,7 @@ Status write_gsm8k(const DataFlags& flags) {
 Status write_mbpp(const DataFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PromptAnswer> tasks,
                             read_mbpp(flags.in, flags.forms));
-  JsonlFile file(flags.out);
+  OUTRIDER_ASSIGN_OR_RETURN(JsonlFile file, JsonlFile::create(flags.out));
   for (const PromptAnswer& task : tasks) {
     file.write({{"prompt", task.prompt}, {"answer", task.answer}});
   }
@@ -64,7 +64,7 @@ Status write_mbpp(const DataFlags& flags) {
 Status write_texts(const DataFlags& flags, const char* field,
                    const Result<std::vector<std::string>>& texts) {
   OUTRIDER_RETURN_IF_ERROR(texts.status());
-  JsonlFile file(flags.out);
+  OUTRIDER_ASSIGN_OR_RETURN(JsonlFile file, JsonlFile::create(flags.out));
   for (const std::string& text : *texts) file.write({{field, text}});
   return file.close();
 }
@@ -72,7 +72,7 @@ Status write_texts(const DataFlags& flags, const char* field,
 void add_split_and_out(CLI::App* command, DataFlags& flags) {
   command->add_option("--split", flags.split, "train, or heldout: what training never sees")
       ->check(CLI::IsMember({"train", "heldout"}));
-  command->add_option("--out", flags.out, "The JSONL file to write")->required();
+  add_out(command, flags.out, "The JSONL file to write");
 }
 
 void add_prompt_sets(CommandList& commands) {
@@ -80,7 +80,7 @@ void add_prompt_sets(CommandList& commands) {
     const auto flags = std::make_shared<DataFlags>();
     CLI::App* command = commands.add(name, help, [flags, run] { return run(*flags); });
     command->add_option("--in", flags->in, "The file as it was published")->required();
-    command->add_option("--out", flags->out, "The JSONL file to write")->required();
+    add_out(command, flags->out, "The JSONL file to write");
     return std::pair(command, flags);
   };
   const auto [mbpp, mbpp_flags] = add("data-mbpp", "Convert MBPP's tasks", write_mbpp);
@@ -102,12 +102,12 @@ struct TokenizerFlags {
   std::string out;
 };
 
-Status write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  return out ? Status() : resource_exhausted(path.string() + ": cannot be written");
-}
+// How tokenizer_json() and tokenizer_config_json() begin.
+constexpr OutputKind kTokenizerFile{
+    .name = "a tokenizer that Outrider made", .is_earlier = [](std::string_view content) {
+      return content.starts_with("{\n \"version\": \"1.0\",") ||
+             content.starts_with("{\n \"tokenizer_class\": \"PreTrainedTokenizerFast\",");
+    }};
 
 Status make_tokenizer(const TokenizerFlags& flags) {
   std::vector<std::string> texts;
@@ -127,10 +127,12 @@ Status make_tokenizer(const TokenizerFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const TrainedBpe bpe, train_bpe(texts, flags.vocab_size));
   std::error_code error;
   std::filesystem::create_directories(flags.out, error);
-  const std::filesystem::path out(flags.out);
-  OUTRIDER_RETURN_IF_ERROR(write_file(out / "tokenizer.json", tokenizer_json(bpe)));
+  const std::string tokenizer = flags.out + "/tokenizer.json";
+  const std::string config = flags.out + "/tokenizer_config.json";
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(config, kTokenizerFile));
+  OUTRIDER_RETURN_IF_ERROR(write_output(tokenizer, kTokenizerFile, tokenizer_json(bpe)));
   const auto vocab = static_cast<std::int32_t>(bpe.pieces.size()) + kNumSpecialTokens;
-  return write_file(out / "tokenizer_config.json", tokenizer_config_json(vocab, flags.max_length));
+  return write_output(config, kTokenizerFile, tokenizer_config_json(vocab, flags.max_length));
 }
 
 }  // namespace
@@ -164,7 +166,7 @@ void add_tokenizer_command(CommandList& commands) {
   command->add_option("--text", flags->text, "Plain text files")->check(CLI::ExistingFile);
   command->add_option("--vocab-size", flags->vocab_size, "Entries, the 3 special tokens included");
   command->add_option("--max-length", flags->max_length, "model_max_length to write");
-  command->add_option("--out", flags->out, "The directory to write")->required();
+  add_out(command, flags->out, "The directory to write");
 }
 
 void add_plot_command(CommandList& commands) {
@@ -174,15 +176,12 @@ void add_plot_command(CommandList& commands) {
   const auto flags = std::make_shared<Flags>();
   const auto run = [flags]() -> Status {
     OUTRIDER_ASSIGN_OR_RETURN(const std::vector<StepMetrics> metrics, read_metrics(flags->metrics));
-    std::ofstream out(flags->out, std::ios::binary);
-    out << loss_plot_svg(metrics, flags->title);
-    out.close();
-    return out ? Status() : resource_exhausted("--out " + flags->out + ": cannot be written");
+    return write_output(flags->out, kPlotFile, loss_plot_svg(metrics, flags->title));
   };
   CLI::App* command = commands.add("plot", "Draw the losses of a run", run);
   command->add_option("--metrics", flags->metrics, "A run's metrics.jsonl")->required();
   command->add_option("--title", flags->title, "The picture's title");
-  command->add_option("--out", flags->out, "The SVG to write")->required();
+  add_out(command, flags->out, "The SVG to write");
 }
 
 }  // namespace outrider

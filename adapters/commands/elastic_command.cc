@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <numeric>
 
@@ -34,7 +33,7 @@ struct TableFlags {
 
   void add_to(CLI::App* command) {
     command->add_option("--model", model, "A directory or a GGUF file")->required();
-    command->add_option("--out", out, "The table to write, MODEL/elastic.json")->required();
+    add_out(command, out, "The table to write, MODEL/elastic.json");
     command->add_option("--data", text.data, "JSONL of prompts and answers, whose units count");
     command->add_option("--answers", text.answers, "The same; only the answers count");
     command->add_option("--text", text.text, "JSONL of plain \"text\"");
@@ -79,15 +78,14 @@ ElasticLevel full_level(const ModelConfig& config) {
       std::vector<LayerWidths>(static_cast<std::size_t>(config.num_layers), full_widths(config)));
 }
 
+constexpr OutputKind kTableFile{.name = "a table of levels",
+                                .is_earlier = [](std::string_view content) {
+                                  return content.starts_with("{\"version\": ") &&
+                                         content.find("\"anchors\": ") != std::string_view::npos;
+                                }};
+
 Status write_table(const std::string& path, const ElasticTable& table) {
-  const std::string partial = path + ".partial";
-  std::ofstream out(partial, std::ios::binary);
-  out << elastic_table_text(table);
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(partial, path, error);
-  if (!out || error) return resource_exhausted("--out " + path + ": cannot be written");
-  return {};
+  return write_output(path, kTableFile, elastic_table_text(table)).with_context("--out");
 }
 
 // Measures one order of the units of a model.
@@ -298,6 +296,7 @@ Result<std::vector<LayerImportance>> importance_of(const TableFlags& flags,
 }
 
 Status make_table(TableFlags flags) {
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(flags.out, kTableFile));
   std::ranges::sort(flags.levels, std::ranges::greater());
   flags.levels.erase(std::ranges::unique(flags.levels).begin(), flags.levels.end());
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,

@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <numeric>
 
@@ -14,6 +13,7 @@
 #include "adapters/exits/label_exit_trainer.h"
 #include "adapters/exits/measure.h"
 #include "adapters/labels/label_files.h"
+#include "adapters/plot/line_plot.h"
 #include "common/base/jsonl.h"
 #include "common/conversation/chat_template.h"
 #include "common/model/loader/loader.h"
@@ -184,12 +184,9 @@ Result<std::unique_ptr<Model>> load_runner(const std::string& directory, const s
   return load_model(load);
 }
 
-Status write_text(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  return out ? Status() : resource_exhausted(path + ": cannot be written");
-}
+constexpr OutputKind kReportFile{
+    .name = "a report of exits",
+    .is_earlier = [](std::string_view content) { return content.starts_with("{\"chosen\":"); }};
 
 // Calibrates, measures and chooses exits; writes the adapters and the report.
 Status finish(const ExitFlags& flags, const Tokenizer& tokenizer, const ModelFiles& files,
@@ -213,9 +210,11 @@ Status finish(const ExitFlags& flags, const Tokenizer& tokenizer, const ModelFil
                                           [&](std::int64_t done) { bar.show(done, "prompts"); }));
   OUTRIDER_RETURN_IF_ERROR(save_adapters(flags.options.out, adapters));
   const std::string& out = flags.options.out;
-  OUTRIDER_RETURN_IF_ERROR(write_text(out + "/report.json", report_json(report) + "\n"));
-  OUTRIDER_RETURN_IF_ERROR(write_text(out + "/reliability.svg", reliability_svg(report)));
-  OUTRIDER_RETURN_IF_ERROR(write_text(out + "/depth.svg", depth_svg(report)));
+  OUTRIDER_RETURN_IF_ERROR(
+      write_output(out + "/report.json", kReportFile, report_json(report) + "\n"));
+  OUTRIDER_RETURN_IF_ERROR(
+      write_output(out + "/reliability.svg", kPlotFile, reliability_svg(report)));
+  OUTRIDER_RETURN_IF_ERROR(write_output(out + "/depth.svg", kPlotFile, depth_svg(report)));
   std::printf("%s\n", report_json(report).c_str());
   return {};
 }

@@ -78,9 +78,10 @@ Result<Answers> answer_all(GenerateFlags& flags, const Tokenizer& tokenizer) {
 }
 
 Status run_generate(GenerateFlags& flags) {
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(flags.out, kTextsFile));
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.load.directory));
   OUTRIDER_ASSIGN_OR_RETURN(const Answers answers, answer_all(flags, tokenizer));
-  JsonlFile file(flags.out);
+  OUTRIDER_ASSIGN_OR_RETURN(JsonlFile file, JsonlFile::create(flags.out));
   for (std::size_t i = 0; i < answers.prompts.size(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::string text, tokenizer.decode(answers.ids[i]));
     file.write({{"prompt", answers.prompts[i]}, {"answer", text}});
@@ -89,6 +90,7 @@ Status run_generate(GenerateFlags& flags) {
 }
 
 Status run_own(GenerateFlags& flags) {
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(flags.out, kTextsFile));
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.load.directory));
   OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(tokenizer, ""));
   OUTRIDER_ASSIGN_OR_RETURN(flags.options.stop, chat.end_of_turn(tokenizer));
@@ -107,7 +109,7 @@ Status run_own(GenerateFlags& flags) {
                                std::to_string(flags.count) +
                                " attempts. Remedy: a chat model, more --count or --max-tokens");
   }
-  JsonlFile file(flags.out);
+  OUTRIDER_ASSIGN_OR_RETURN(JsonlFile file, JsonlFile::create(flags.out));
   for (const std::string& message : messages) file.write({{"prompt", message}});
   return file.close();
 }
@@ -159,7 +161,7 @@ void add_draws(CLI::App* command, GenerateFlags& flags) {
   command->add_option("--temperature", flags.options.temperature, "0: the likeliest token")
       ->check(CLI::Range(0.0, 10.0));
   command->add_option("--seed", flags.options.seed, "Seed of the draws");
-  command->add_option("--out", flags.out, "The JSONL file to write")->required();
+  add_out(command, flags.out, "The JSONL file to write");
 }
 
 void add_own(CommandList& commands) {

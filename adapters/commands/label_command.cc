@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 
 #include "adapters/commands/commands.h"
@@ -41,9 +40,7 @@ struct LabelFlags {
         ->delimiter(',');
     command->add_option("--dtype", load.dtype, "Of the teacher: auto, f32, bf16, int8, int4");
     command->add_option("--threads", load.threads, "Threads; 0: one per core");
-    command
-        ->add_option("--out", options.out, "The directory; labels that it already holds are kept")
-        ->required();
+    add_out(command, options.out, "The directory; labels that it already holds are kept");
   }
 };
 
@@ -87,6 +84,12 @@ Status run_label(const LabelFlags& flags) {
                          });
 }
 
+constexpr OutputKind kShortlistFile{
+    .name = "a list of tokens", .is_earlier = [](std::string_view content) {
+      return content.starts_with("[") &&
+             content.find_first_not_of("[0123456789,]\n") == std::string_view::npos;
+    }};
+
 struct ShortlistFlags {
   std::string labels, model, out;
   std::int64_t size = 8192;
@@ -101,10 +104,8 @@ Status run_shortlist(const ShortlistFlags& flags) {
   }
   OUTRIDER_ASSIGN_OR_RETURN(const Shortlist list,
                             choose_shortlist(flags.labels, config.stop_ids, flags.size));
-  std::ofstream out(flags.out, std::ios::binary);
-  out << Json(list.tokens).dump() << '\n';
-  out.close();
-  if (!out) return resource_exhausted("--out " + flags.out + ": cannot be written");
+  OUTRIDER_RETURN_IF_ERROR(
+      write_output(flags.out, kShortlistFile, Json(list.tokens).dump() + "\n"));
   std::printf("%s\n",
               Json{{"tokens", list.tokens.size()}, {"covered", list.covered}}.dump().c_str());
   return {};
@@ -130,7 +131,7 @@ void add_label_commands(CommandList& commands) {
   command->add_option("--model", shortlist->model, "The target: a directory or a GGUF file")
       ->required();
   command->add_option("--size", shortlist->size, "Tokens")->check(CLI::Range(1, 1 << 24));
-  command->add_option("--out", shortlist->out, "The JSON file to write")->required();
+  add_out(command, shortlist->out, "The JSON file to write");
 
   const auto compose = std::make_shared<ComposeFlags>();
   command = commands.add(
@@ -140,7 +141,7 @@ void add_label_commands(CommandList& commands) {
       ->required();
   command->add_option("--layers", compose->layers, "Directory of config.json, layers.safetensors")
       ->required();
-  command->add_option("--out", compose->out, "The directory to write")->required();
+  add_out(command, compose->out, "The directory to write");
 }
 
 }  // namespace outrider

@@ -77,7 +77,7 @@ void add_cut_command(CommandList& commands) {
       "The exits to keep: their layers, as 16,20,24; all; or auto, the chosen ones");
   command->add_option("--chosen", flags->chosen,
                       "Of these the ones that --exits auto takes [those that were, and stay]");
-  command->add_option("--out", flags->out, "The directory to write")->required();
+  add_out(command, flags->out, "The directory to write");
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ void add_shape_commands(CommandList& commands) {
   init->add_option("--dtype", flags->dtype, "f32, f16 or bf16")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   init->add_option("--seed", flags->init.seed, "Seed");
-  init->add_option("--out", flags->out, "The directory to write")->required();
+  add_out(init, flags->out, "The directory to write");
 
   CLI::App* inflate_command =
       commands.add("inflate", "Write a model as a larger one with the same logits", [flags] {
@@ -110,7 +110,7 @@ void add_shape_commands(CommandList& commands) {
   inflate_command->add_option("--to-bytes", flags->to_bytes, "Bytes of weights, at least")
       ->required()
       ->transform(CLI::AsSizeValue(false));
-  inflate_command->add_option("--out", flags->out, "The directory to write")->required();
+  add_out(inflate_command, flags->out, "The directory to write");
   add_cut_command(commands);
 }
 

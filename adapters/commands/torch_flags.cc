@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "adapters/commands/commands.h"
 #include "common/base/clock.h"
 #include "common/base/processors.h"
 #include "common/telemetry/log.h"
@@ -64,7 +65,7 @@ double product_rate(at::ScalarType compute) {
 }
 
 void add_run_flags(CLI::App* command, RunOptions& options) {
-  command->add_option("--out", options.out, "The run's directory")->required();
+  add_out(command, options.out, "The run's directory");
   command->add_option("--steps", options.optimizer.total_steps, "Steps of the whole schedule")
       ->check(CLI::PositiveNumber);
   command->add_option("--stop-after", options.stop_after, "Stop after this many steps of this run");

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -14,6 +13,7 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/base/mapped_file.h"
+#include "common/base/output_file.h"
 #include "common/model/format/config_fields.h"
 #include "common/model/format/safetensors.h"
 #include "common/model/format/safetensors_writer.h"
@@ -23,6 +23,12 @@ namespace outrider {
 namespace {
 
 constexpr std::int64_t kMaxIndexBytes = 1 << 20;
+
+constexpr OutputKind kLabelIndexFile{.name = "an index of labels",
+                                     .is_earlier = [](std::string_view content) {
+                                       return content.starts_with("{\n  \"documents\":") &&
+                                              content.find("\"teacher\"") != std::string_view::npos;
+                                     }};
 
 std::string index_path(const std::string& directory) {
   return directory + "/labels.json";
@@ -167,10 +173,7 @@ Status write_label_index(const std::string& directory, const LabelIndex& index) 
                      {"vocab_size", index.vocab_size}, {"hidden_size", index.hidden_size},
                      {"top_k", index.top_k},           {"layers", index.layers},
                      {"documents", index.documents},   {"shard_documents", index.shard_documents}};
-  std::ofstream out(index_path(directory), std::ios::binary);
-  out << json.dump(2) << '\n';
-  out.close();
-  return out ? Status() : resource_exhausted(index_path(directory) + ": cannot be written");
+  return write_output(index_path(directory), kLabelIndexFile, json.dump(2) + "\n");
 }
 
 bool has_shard(const std::string& directory, std::int64_t number) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <string_view>
 
 namespace outrider {
@@ -200,11 +199,7 @@ std::string to_inline_svg(const LinePlot& plot) {
 }
 
 Status write_plot(const LinePlot& plot, const std::string& path) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << to_svg(plot);
-  out.close();
-  if (!out) return resource_exhausted(path + ": cannot be written");
-  return {};
+  return write_output(path, kPlotFile, to_svg(plot));
 }
 
 }  // namespace outrider

@@ -14,9 +14,16 @@
 #include <vector>
 
 #include "common/base/interval.h"
+#include "common/base/output_file.h"
 #include "common/base/status.h"
 
 namespace outrider {
+
+// What write_plot() and its siblings write.
+inline constexpr OutputKind kPlotFile{
+    .name = "a plot of Outrider", .is_earlier = [](std::string_view content) {
+      return content.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=");
+    }};
 
 struct PlotPoint {
   double x = 0;
@@ -59,7 +66,7 @@ std::string to_svg(const LinePlot& plot);
 // Grid lines have the class "grid".
 std::string to_inline_svg(const LinePlot& plot);
 
-// RESOURCE_EXHAUSTED if it cannot be written.
+// Errors are those of write_output().
 Status write_plot(const LinePlot& plot, const std::string& path);
 
 }  // namespace outrider

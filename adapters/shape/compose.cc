@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/shape/compose.h"
 
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
-#include <system_error>
 
 #include "adapters/data/tokenizer_copy.h"
 #include "common/base/files.h"
@@ -64,13 +61,7 @@ Status check_fits(const ModelConfig& draft, const ModelFiles& target) {
 
 Status write_draft_layers(const std::string& directory, const ModelConfig& config,
                           std::vector<TensorBytes> tensors) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) return invalid_argument(directory + ": " + error.message());
-  std::ofstream out(directory + "/config.json", std::ios::binary);
-  out << config_to_json(config, "bfloat16").dump() << '\n';
-  out.close();
-  if (!out) return resource_exhausted(directory + "/config.json: cannot be written");
+  OUTRIDER_RETURN_IF_ERROR(write_config(directory, config, "bfloat16"));
   return write_safetensors(directory + kLayersFile, std::move(tensors));
 }
 

@@ -111,7 +111,7 @@ Status write_tensors(const std::string& path, const NamedTensors& tensors) {
     kept.push_back(tensor.to(at::kFloat).contiguous());
     parts.push_back({{name, DType::kF32, tensor.sizes().vec()}, bytes_of(kept.back())});
   }
-  return write_safetensors(path, std::move(parts));
+  return write_safetensors(path, std::move(parts), kCheckpointFile);
 }
 
 Result<NamedTensors> read_tensors(const std::string& path) {

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "adapters/train/llama.h"
+#include "common/base/output_file.h"
 #include "common/base/status.h"
 #include "common/model/format/dtype.h"
+#include "common/model/format/safetensors_writer.h"
 
 namespace outrider {
 
@@ -34,6 +36,10 @@ struct InitialModel {
 // layer that the model does not have.
 Result<Llama> load_model(const std::string& path, at::ScalarType compute,
                          const InitialModel& init = {});
+
+// A run that is resumed reads it and goes on with it.
+inline constexpr OutputKind kCheckpointFile{
+    .name = "a checkpoint of a run", .is_earlier = kSafetensorsFile.is_earlier, .is_state = true};
 
 // f32 tensors as one safetensors file, which replaces the old one at once.
 Status write_tensors(const std::string& path, const NamedTensors& tensors);

@@ -6,6 +6,7 @@
 #include "adapters/plot/line_plot.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/base/output_file.h"
 
 namespace outrider {
 namespace {
@@ -13,6 +14,12 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxMetricsBytes = std::int64_t{1} << 30;
+
+// A run that is resumed reads it and goes on with it.
+constexpr OutputKind kMetricsFile{
+    .name = "a run's metrics.jsonl",
+    .is_earlier = [](std::string_view content) { return content.starts_with("{\"step\":"); },
+    .is_state = true};
 
 OrderedJson to_json(const StepMetrics& metrics) {
   OrderedJson json = {{"step", metrics.step},
@@ -91,16 +98,19 @@ Result<MetricsFile> MetricsFile::open(const std::string& path, std::int64_t step
     OUTRIDER_ASSIGN_OR_RETURN(file.all_, read_metrics(path));
     std::erase_if(file.all_, [&](const StepMetrics& one) { return one.step > steps_kept; });
   }
-  file.out_.open(path, std::ios::binary | std::ios::trunc);
+  std::string text;
+  for (const StepMetrics& metrics : file.all_) text += to_json(metrics).dump() + "\n";
+  OUTRIDER_RETURN_IF_ERROR(write_output(path, kMetricsFile, text));
+  file.path_ = path;
+  file.out_.open(path, std::ios::binary | std::ios::app);
   if (!file.out_) return resource_exhausted(path + ": cannot be written");
-  for (const StepMetrics& metrics : file.all_) file.out_ << to_json(metrics).dump() << '\n';
-  file.out_.flush();
   return file;
 }
 
-void MetricsFile::append(const StepMetrics& metrics) {
+Status MetricsFile::append(const StepMetrics& metrics) {
   all_.push_back(metrics);
   out_ << to_json(metrics).dump() << std::endl;
+  return out_ ? Status() : resource_exhausted(path_ + ": cannot be written");
 }
 
 std::string loss_plot_svg(const std::vector<StepMetrics>& metrics, const std::string& title) {

@@ -38,10 +38,12 @@ class MetricsFile final {
   // Keeps the lines of an earlier part of the run up to `steps_kept`, and drops the others.
   static Result<MetricsFile> open(const std::string& path, std::int64_t steps_kept);
 
-  void append(const StepMetrics& metrics);
+  // RESOURCE_EXHAUSTED if it cannot be written.
+  Status append(const StepMetrics& metrics);
   const std::vector<StepMetrics>& all() const { return all_; }
 
  private:
+  std::string path_;
   std::ofstream out_;
   std::vector<StepMetrics> all_;
 };

@@ -5,13 +5,15 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <utility>
 
 #include "adapters/data/progress.h"
+#include "adapters/plot/line_plot.h"
 #include "adapters/train/model_io.h"
 #include "common/base/clock.h"
+#include "common/base/output_file.h"
+#include "common/model/format/safetensors_writer.h"
 
 namespace outrider {
 namespace {
@@ -29,6 +31,7 @@ class TrainingRun final {
 
  private:
   std::string path(const std::string& file) const { return options_.out + "/" + file; }
+  Status check_outputs() const;
   Status resume();
   Status step();
   Status write_checkpoint();
@@ -57,6 +60,13 @@ Status TrainingRun::resume() {
   return learner_.restore(tensors, steps_);
 }
 
+// Whether what the run will write may be written: not only after hours.
+Status TrainingRun::check_outputs() const {
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(path(names_.checkpoint), kCheckpointFile));
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(path("model.safetensors"), kSafetensorsFile));
+  return OutputFile::check(path("loss.svg"), kPlotFile);
+}
+
 Status TrainingRun::start() {
   std::error_code error;
   std::filesystem::create_directories(options_.out, error);
@@ -66,6 +76,7 @@ Status TrainingRun::start() {
     return invalid_argument("--out " + options_.out +
                             " holds a run. Remedy: --resume, or another directory");
   }
+  OUTRIDER_RETURN_IF_ERROR(check_outputs());
   if (has_run) OUTRIDER_RETURN_IF_ERROR(resume());
   OUTRIDER_ASSIGN_OR_RETURN(metrics_, MetricsFile::open(path("metrics.jsonl"), steps_));
   end_ = options_.optimizer.total_steps;
@@ -82,15 +93,15 @@ Status TrainingRun::step() {
   tokens_ += tokens;
   metrics.tokens_per_s = static_cast<double>(tokens_) / to_seconds(clock_.now() - started_);
   if (due(options_.evaluate_every)) OUTRIDER_RETURN_IF_ERROR(learner_.measure(metrics));
-  metrics_->append(metrics);
-  return {};
+  return metrics_->append(metrics);
 }
 
 Status TrainingRun::write_checkpoint() {
   NamedTensors tensors = learner_.state();
   tensors.emplace_back("step", at::full({1}, static_cast<double>(steps_), at::kFloat));
   OUTRIDER_RETURN_IF_ERROR(write_tensors(path(names_.checkpoint), tensors));
-  std::ofstream(path("loss.svg"), std::ios::binary) << loss_plot_svg(metrics_->all(), names_.title);
+  OUTRIDER_RETURN_IF_ERROR(
+      write_output(path("loss.svg"), kPlotFile, loss_plot_svg(metrics_->all(), names_.title)));
   return learner_.save();
 }
 

@@ -6,7 +6,6 @@
 #include <CLI/Formatter.hpp>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "bench/gpu/cuda_device.h"
 #include "bench/gpu/model_check.h"
 #include "bench/gpu/speed.h"
+#include "common/base/output_file.h"
 #include "common/base/vector_targets.h"
 #include "common/model/cuda/cases/kernel_cases.h"
 #include "common/model/cuda/cuda_device.h"
@@ -126,6 +126,11 @@ void print_all(const char* title, const json& rows) {
   for (const json& row : rows) std::printf("%s\n", row.dump().c_str());
 }
 
+constexpr OutputKind kReportFile{
+    .name = "a report of outrider-gpu-check", .is_earlier = [](std::string_view content) {
+      return content.find("\"multiprocessors\":") != std::string_view::npos;
+    }};
+
 struct Options {
   std::string json_file;
   bool is_quick = false;
@@ -163,7 +168,9 @@ int run(const Options& options) {
     report["seconds"][name] = seconds();
     std::printf("%6.1f s %s\n", seconds(), name);
     std::fflush(stdout);
-    if (!options.json_file.empty()) std::ofstream(options.json_file) << report.dump(1) << '\n';
+    if (options.json_file.empty()) return;
+    const Status written = write_output(options.json_file, kReportFile, report.dump(1) + "\n");
+    if (!written.ok()) throw std::runtime_error(written.to_string());
   };
   bool model_holds = true;
   if (!options.model.model.empty()) {
@@ -206,6 +213,7 @@ int main(int argc, char** argv) {
   outrider::gpu::Options options;
   CLI::App app("Compares the CUDA kernels with the CPU's, bit for bit, and measures them.");
   app.add_option("--json", options.json_file, "Where to write all figures");
+  app.add_flag_callback("--force", outrider::allow_replacing, "Replace a file of another kind");
   app.add_flag("--quick", options.is_quick, "Fewer shapes, shorter runs");
   app.add_flag("--only-bits", options.only_bits, "No measurements");
   app.add_flag("--only-speed", options.only_speed, "No comparison");

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "common/base/files.h"
 #include "common/base/json_record.h"
+#include "common/base/output_file.h"
 #include "common/base/posix.h"
 
 namespace outrider {
@@ -56,6 +58,17 @@ std::string difference(const Json& one, const Json& other) {
   }
   return "";
 }
+
+constexpr OutputKind kJournalFile{
+    .name = "a journal of outrider-bench",
+    .is_earlier =
+        [](std::string_view content) {
+          return content.starts_with("{") &&
+                 content.find("\"schema\":\"outrider-bench-requests/") != std::string_view::npos;
+        },
+    .is_stream = false,
+    .is_state = true,
+    .is_appended = true};
 
 Status cannot_write(const std::string& path) {
   return resource_exhausted(path + " cannot be written: " + errno_message(errno) +
@@ -117,6 +130,7 @@ Result<FinishedAnswer> read_request(const Json& json, const std::string& where) 
 Result<std::unique_ptr<Journal>> Journal::open(const std::string& path, const GridPlan& plan,
                                                Json what) {
   what["schema"] = kRequestsSchema;
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(path, kJournalFile));
   std::unique_ptr<Journal> journal(new Journal(path, plan));
   const Result<std::string> text = read_file(path, kMaxBytes);
   if (text.ok()) {
@@ -132,6 +146,13 @@ Result<std::unique_ptr<Journal>> Journal::open(const std::string& path, const Gr
   }
   if (journal->end_ == 0) OUTRIDER_RETURN_IF_ERROR(journal->write_line(what));
   return journal;
+}
+
+Status Journal::remove(const std::string& path) {
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(path, kJournalFile));
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  return error ? cannot_write(path) : Status();
 }
 
 Json Journal::header_of(const std::string& path) {

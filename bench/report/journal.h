@@ -32,6 +32,9 @@ class Journal final {
   static Result<std::unique_ptr<Journal>> open(const std::string& path, const GridPlan& plan,
                                                Json what);
 
+  // Of --fresh. INVALID_ARGUMENT if the file is no journal.
+  static Status remove(const std::string& path);
+
   // The description of the run in the journal at `path`; null if it cannot be read.
   static Json header_of(const std::string& path);
 

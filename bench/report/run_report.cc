@@ -165,6 +165,12 @@ Json report_json(const RunReport& report) {
           {"cells", std::move(cells)}};
 }
 
+std::string with_schema_first(const Json& report, std::string_view schema) {
+  Json rest = report;
+  rest.erase("schema");
+  return "{\n \"schema\": \"" + std::string(schema) + "\"," + rest.dump(1).substr(1) + "\n";
+}
+
 std::string report_csv(const RunReport& report) {
   std::string text;
   for (const char* column : kColumns) {
@@ -225,17 +231,6 @@ std::string report_markdown(const RunReport& report) {
   if (!report.bars.empty()) text += "\n## Bars\n\n";
   for (const Bar& bar : report.bars) text += "- " + bar.to_string() + "\n";
   return text;
-}
-
-Status write_file(const std::string& path, const std::string& text) {
-  const std::string beside = path + ".part";
-  std::FILE* file = std::fopen(beside.c_str(), "wb");
-  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) written = std::fclose(file) == 0 && written;
-  if (written && std::rename(beside.c_str(), path.c_str()) == 0) return {};
-  const int error = errno;
-  std::remove(beside.c_str());
-  return resource_exhausted(path + " cannot be written: " + errno_message(error));
 }
 
 namespace {

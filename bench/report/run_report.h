@@ -1,17 +1,19 @@
 // A run as a report: JSON for programs (outrider-bench compare reads it), CSV for tables, Markdown
 // for people. docs/benchmarks.md describes the fields.
 //
-// Thread rule: pure functions, apart from write_file() and about_machine().
+// Thread rule: pure functions, apart from about_machine().
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/report/cell_report.h"
 #include "bench/stats/statistics.h"
 #include "common/base/json.h"
+#include "common/base/output_file.h"
 #include "common/base/status.h"
 #include "common/prices/prices.h"
 
@@ -64,9 +66,26 @@ Json report_json(const RunReport& report);
 std::string report_csv(const RunReport& report);
 std::string report_markdown(const RunReport& report);
 
-// Written through a second file, so a partial one never appears. RESOURCE_EXHAUSTED if it cannot be
-// written.
-Status write_file(const std::string& path, const std::string& text);
+// How a report of JSON is written: its schema stands first, by which an earlier one is known.
+std::string with_schema_first(const Json& report, std::string_view schema);
+
+// The files of a run.
+inline constexpr OutputKind kReportJson{
+    .name = "a report.json of outrider-bench", .is_earlier = [](std::string_view content) {
+      return content.starts_with("{\n \"schema\": \"outrider-bench-");
+    }};
+inline constexpr OutputKind kReportCsv{
+    .name = "a report.csv of outrider-bench", .is_earlier = [](std::string_view content) {
+      return content.starts_with("setting,network,pace,temperature,");
+    }};
+inline constexpr OutputKind kReportMarkdown{
+    .name = "a report.md of outrider-bench",
+    .is_earlier = [](std::string_view content) { return content.starts_with("# Outrider run\n"); }};
+inline constexpr OutputKind kReportPage{
+    .name = "a page of outrider-bench", .is_earlier = [](std::string_view content) {
+      return content.starts_with("<!doctype html>") &&
+             content.find("<title>Outrider: ") != std::string_view::npos;
+    }};
 
 // A run's report.json, read back.
 

@@ -13,6 +13,7 @@
 #include "bench/scenario/scenario_file.h"
 #include "common/base/address.h"
 #include "common/cli/choice.h"
+#include "common/cli/program.h"
 #include "emulation/path/link_spec.h"
 
 namespace outrider {
@@ -356,6 +357,7 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
       ->group(kReportGroup);
   command.add_option("--html", flags.html, "Write the report as one page to this file")
       ->group(kReportGroup);
+  add_force_flag(command)->group(kReportGroup);
   command
       .add_option(
           "--price-file", flags.price_file,

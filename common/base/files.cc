@@ -10,6 +10,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "common/base/output_file.h"
 #include "common/base/posix.h"
 
 namespace outrider {
@@ -53,6 +54,7 @@ Result<std::string> read_file(const std::string& path, std::int64_t max_bytes) {
   }
   std::ifstream in(path, std::ios::binary);
   if (!in) return invalid_argument(path + ": cannot be opened for reading");
+  remember_input(path);
   std::string bytes(static_cast<std::size_t>(size), '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(in.gcount()));
@@ -71,6 +73,7 @@ Result<std::string> read_stream(const std::string& path, std::int64_t max_bytes)
     const std::string message = path + ": " + errno_message(reason);
     return reason == ENOENT ? not_found(message) : invalid_argument(message);
   }
+  remember_input(path);
   std::string bytes;
   std::array<char, 1 << 16> block{};
   while (true) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "common/base/output_file.h"
 #include "common/base/posix.h"
 
 namespace outrider {
@@ -35,6 +36,7 @@ Result<std::unique_ptr<MappedFile>> MappedFile::open(const std::string& path) {
     return resource_exhausted(path + ": cannot be mapped: " + errno_message(errno));
   }
   file->data_ = static_cast<const std::byte*>(data);
+  remember_input(path);
   return file;
 }
 

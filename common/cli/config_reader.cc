@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "common/base/output_file.h"
 #include "common/cli/config_file.h"
 #include "common/cli/nearest.h"
 
@@ -110,6 +111,7 @@ std::vector<std::string> flag_names(const CLI::App& command) {
 std::vector<CLI::ConfigItem> ConfigReader::from_config(std::istream& input) const {
   const std::string text(std::istreambuf_iterator<char>(input), {});
   const std::string what = root_.get_config_ptr()->as<std::string>();
+  remember_input(what);
   Result<std::vector<ConfigEntry>> entries = parse_config_entries(text, what);
   if (!entries.ok()) throw CLI::ConfigError(entries.status().message());
   std::vector<CLI::ConfigItem> items;

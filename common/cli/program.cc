@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/output_file.h"
 #include "common/base/posix.h"
 #include "common/cli/config_reader.h"
 #include "common/cli/nearest.h"
@@ -237,6 +238,14 @@ void harden(CLI::App& app) {
 }
 
 }  // namespace
+
+CLI::Option* add_force_flag(CLI::App& command) {
+  return command
+      .add_flag_callback("--force", allow_replacing,
+                         "Replace files that are no earlier output of this command; what it reads "
+                         "is never replaced")
+      ->configurable(false);
+}
 
 Program::Program(const std::string& name, const std::string& description)
     : app_(description, name), config_(std::make_shared<ConfigReader>(app_)) {

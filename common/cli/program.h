@@ -47,6 +47,9 @@ inline constexpr char kRarelyNeeded[] = ", rarely needed";
 
 class ConfigReader;
 
+// Adds --force to a command that writes files, of which the help of its flags tells.
+CLI::Option* add_force_flag(CLI::App& command);
+
 class Program final {
  public:
   Program(const std::string& name, const std::string& description);

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "common/base/files.h"
 #include "common/base/mapped_file.h"
+#include "common/base/output_file.h"
 #include "common/base/sha256.h"
 #include "common/exits/adapters.h"
 #include "common/model/format/safetensors.h"
@@ -73,16 +73,11 @@ class TensorTaker final {
   const std::string& what_;
 };
 
-// Replaces the file atomically, so that no reader sees half of it.
-Status write_whole(const std::string& path, const std::string& text) {
-  const std::string partial = path + ".partial";
-  std::ofstream out(partial, std::ios::binary);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(partial, path, error);
-  return out && !error ? Status() : resource_exhausted(path + ": cannot be written");
-}
+constexpr OutputKind kIndexFile{
+    .name = "an index of exits", .is_earlier = [](std::string_view content) {
+      return content.starts_with("{\n \"format\":") &&
+             content.find("\"weights_sha256\"") != std::string_view::npos;
+    }};
 
 template <typename T>
 std::span<const std::byte> bytes_of(const std::vector<T>& values) {
@@ -164,10 +159,12 @@ Status save_adapters(const std::string& directory, const ExitAdapters& adapters)
     tensors.push_back(
         {{tensor_name(exit, "up"), DType::kBF16, {hidden, bottleneck}}, bytes_of(exit.up)});
   }
+  const std::string index_path = directory + "/" + kAdapterIndexFile;
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(index_path, kIndexFile));
   OUTRIDER_RETURN_IF_ERROR(write_safetensors(weights_path, std::move(tensors)));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<MappedFile> file, MappedFile::open(weights_path));
-  return write_whole(directory + "/" + kAdapterIndexFile,
-                     adapter_index_text({adapters, digest_of(file->bytes())}));
+  return write_output(index_path, kIndexFile,
+                      adapter_index_text({adapters, digest_of(file->bytes())}));
 }
 
 }  // namespace outrider

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/files.h"
+#include "common/base/output_file.h"
 #include "common/base/processors.h"
 #include "common/base/thread_pool.h"
 #include "common/base/vector_targets.h"
@@ -85,6 +86,7 @@ Result<std::optional<ExitAdapters>> adapters_of(const ModelPack& pack, const std
 }  // namespace
 
 Status make_pack(const PackOptions& options) {
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(options.out, kPackFile));
   OUTRIDER_ASSIGN_OR_RETURN(const ComputeType type, parse_compute_type(options.dtype));
   OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget target, find_vector_target("auto"));
   OUTRIDER_ASSIGN_OR_RETURN(const TokenizerTexts tokenizer, read_tokenizer_texts(options.model));

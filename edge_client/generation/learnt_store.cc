@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/generation/learnt_store.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -16,7 +13,7 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/base/json_record.h"
-#include "common/base/posix.h"
+#include "common/base/output_file.h"
 #include "common/drafting/trees/tree_memory.h"
 
 namespace outrider {
@@ -114,7 +111,12 @@ std::string senseless_field(const PairProfile& learnt) {
 struct ReadFile {
   StoredFile file = {};
   std::string ignored = {};  // as KeptLearning says
+  bool is_newer = false;     // it is a later version's, which goes on with it
 };
+
+constexpr OutputKind kLearntFile{.name = "what answers have learnt",
+                                 .is_earlier = [](std::string_view) { return true; },
+                                 .is_state = true};
 
 std::string version_of(const Json& json) {
   const auto found = json.is_object() ? json.find("version") : json.end();
@@ -128,8 +130,15 @@ ReadFile read_stored(const std::string& path) {
   const Result<Json> json = parse_json(*text, path);
   if (!json.ok()) return {.ignored = json.status().message()};
   if (const std::string version = version_of(*json); version != std::to_string(kVersion)) {
+    const bool is_newer = json->is_object() && json->contains("version") &&
+                          (*json)["version"].is_number() &&
+                          (*json)["version"].get<double>() > static_cast<double>(kVersion);
     return {.ignored = path + " is of version " + version + ", and this program writes " +
-                       std::to_string(kVersion)};
+                       std::to_string(kVersion) +
+                       (is_newer ? ". It stays as it is, and nothing is kept. Remedy: the later "
+                                   "program, or another --state-dir"
+                                 : ""),
+            .is_newer = is_newer};
   }
   Result<StoredFile> file = read_json<StoredFile>(*json, path);
   if (!file.ok()) return {.ignored = file.status().message()};
@@ -187,7 +196,9 @@ Status LearntStore::write(const LearningSide& side, const std::string& fingerpri
   if (directory_.empty()) return {};
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
-  StoredFile file = read_stored(path()).file;
+  ReadFile read = read_stored(path());
+  if (read.is_newer) return {};
+  StoredFile file = std::move(read.file);
   std::erase_if(file.pairs, [&](const StoredPair& pair) {
     return pair.target == fingerprint && pair.draft == side.draft && pair.device == side.device;
   });
@@ -196,15 +207,7 @@ Status LearntStore::write(const LearningSide& side, const std::string& fingerpri
     file.pairs.erase(file.pairs.begin(),
                      file.pairs.end() - static_cast<std::ptrdiff_t>(kMaxEntries));
   }
-  const std::string text = write_json(file).dump() + "\n";
-  const std::string beside = path() + "." + std::to_string(getpid()) + ".part";
-  std::FILE* out = std::fopen(beside.c_str(), "wb");
-  bool written = out != nullptr && std::fwrite(text.data(), 1, text.size(), out) == text.size();
-  if (out != nullptr) written = std::fclose(out) == 0 && written;
-  if (written && std::rename(beside.c_str(), path().c_str()) == 0) return {};
-  const int why = errno;
-  std::remove(beside.c_str());
-  return resource_exhausted(path() + " cannot be written: " + errno_message(why));
+  return write_output(path(), kLearntFile, write_json(file).dump() + "\n");
 }
 
 }  // namespace outrider

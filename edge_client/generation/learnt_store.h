@@ -1,7 +1,8 @@
 // Keeps what answers have learnt (edge_client/speculation/pair_profile.h) between runs: one small
 // file in the user's state folder, $XDG_STATE_HOME/outrider/learnt.json. It is safe to delete: the
-// next answer then begins as the first one did. A file that cannot be read, or that another version
-// wrote, counts as none, which is logged, and is written anew.
+// next answer then begins as the first one did. A file that cannot be read, or that an earlier
+// version wrote, counts as none, which is logged, and is written anew. The file of a later version
+// counts as none as well, and stays as it is.
 //
 // Two edges that end at the same time keep the file of the later one.
 //
@@ -39,7 +40,7 @@ class LearntStore final {
   explicit LearntStore(std::string directory) : directory_(std::move(directory)) {}
 
   KeptLearning read(const LearningSide& side) const;
-  // RESOURCE_EXHAUSTED if the file cannot be written.
+  // Nothing if a later version's file is there. Errors are those of write_output().
   Status write(const LearningSide& side, const std::string& fingerprint,
                const PairProfile& learnt) const;
 

@@ -2,6 +2,7 @@
 #include "edge_client/main/edge_main.h"
 
 #include <optional>
+#include <string>
 
 #include "common/base/processors.h"
 #include "common/cli/program.h"
@@ -142,6 +143,10 @@ int edge_main(int argc, char** argv, const EdgeParts& parts) {
       app.add_subcommand("pack", "Prepare a model for streaming from this device's flash")
           ->footer(kPackExamples);
   add_pack_flags(*pack, packing);
+  add_force_flag(*pack);
+  for (CLI::App* answers : {run, chat, serve, doctor}) {
+    add_force_flag(*answers)->group(std::string("Output") + kRarelyNeeded);
+  }
 
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;
   take_over_grpc_log();

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/main/trace_file.h"
 
-#include <fstream>
 #include <utility>
+
+#include "common/base/output_file.h"
 
 namespace outrider {
 namespace {
+
+constexpr OutputKind kTraceFile{
+    .name = "a trace of outrider-edge", .is_earlier = [](std::string_view content) {
+      return content.starts_with(R"({"displayTimeUnit":"ms","traceEvents":[)") &&
+             content.find("outrider-edge") != std::string_view::npos;
+    }};
 
 Timeline::Track track_of(StreamSpan::Lane lane) {
   switch (lane) {
@@ -27,6 +34,11 @@ void TraceFile::watch(StreamLog& log) {
   stream_ = &log;
 }
 
+Status TraceFile::check() const {
+  if (path_.empty()) return {};
+  return OutputFile::check(path_, kTraceFile).with_context("--trace");
+}
+
 Status TraceFile::write() {
   if (path_.empty()) return {};
   if (stream_ != nullptr) {
@@ -34,11 +46,7 @@ Status TraceFile::write() {
       timeline_.span(track_of(span.lane), std::move(span.what), span.begin, span.length);
     }
   }
-  std::ofstream file(path_, std::ios::binary);
-  file << timeline_.chrome_trace();
-  file.close();
-  if (file) return {};
-  return invalid_argument("--trace " + path_ + ": cannot be written");
+  return write_output(path_, kTraceFile, timeline_.chrome_trace()).with_context("--trace");
 }
 
 }  // namespace outrider

@@ -22,6 +22,8 @@ class TraceFile final {
   // What the streamed target's passes did stands in the file, too. log: outlives this.
   void watch(StreamLog& log);
 
+  // Whether write() may write: told before an answer is computed.
+  Status check() const;
   Status write();
 
  private:

@@ -144,7 +144,7 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         figures = json.loads(done.stdout.splitlines()[-1])
         self.assertEqual(figures['not_written'], [f'{self.out}/page.html', f'{self.out}/report.json'])
-        self.assertIn('report.json cannot be written: No space left on device', done.stderr)
+        self.assertIn('report.json: cannot be written: No space left on device', done.stderr)
         names = (kept / 'names').read_text(encoding='utf-8').split()
         self.assertEqual(sorted(names), ['ballast', 'report.csv', 'report.md', 'requests.jsonl'],
                          'no half of a report')

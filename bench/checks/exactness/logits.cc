@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <sstream>
 
 #include "bench/checks/checks.h"
 #include "common/base/files.h"
+#include "common/base/output_file.h"
+#include "common/cli/program.h"
 #include "common/model/loader/loader.h"
 #ifdef OUTRIDER_BENCH_TORCH
 #include "common/model/torch/torch_model.h"
@@ -115,16 +116,16 @@ Result<std::vector<float>> compute(Model& model, std::span<const TokenId> ids) {
   return logits;
 }
 
+constexpr OutputKind kArrayFile{.name = "a .npy file", .is_earlier = [](std::string_view content) {
+                                  return content.starts_with("\x93NUMPY");
+                                }};
+
 Status write_npy(const std::string& path, std::size_t rows, std::int32_t columns,
                  const std::vector<float>& logits) {
-  std::ofstream out(path, std::ios::binary);
-  if (!out) return invalid_argument(path + ": cannot be written");
-  const auto bytes = std::as_bytes(std::span(logits));
-  out << npy_header(rows, columns);
-  out.write(reinterpret_cast<const char*>(bytes.data()),
-            static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  return out ? Status() : resource_exhausted(path + ": could not be written completely");
+  OUTRIDER_ASSIGN_OR_RETURN(OutputFile out, OutputFile::create(path, kArrayFile));
+  OUTRIDER_RETURN_IF_ERROR(out.write(npy_header(rows, columns)));
+  OUTRIDER_RETURN_IF_ERROR(out.write(std::as_bytes(std::span(logits))));
+  return out.commit();
 }
 
 // The largest |difference| / max(1, |reference|); infinite if there is a NaN.
@@ -143,6 +144,7 @@ Result<CheckOutcome> run_logits(const LogitsOptions& options) {
   if (options.out.empty() && options.against.empty()) {
     return invalid_argument("nothing to do. Remedy: --out, --against, or both");
   }
+  if (!options.out.empty()) OUTRIDER_RETURN_IF_ERROR(OutputFile::check(options.out, kArrayFile));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_backend(options));
   const std::int32_t vocab = model->info().vocab_size;
   const std::vector<TokenId> ids = options.ids.empty() ? default_ids(vocab) : options.ids;
@@ -155,10 +157,6 @@ Result<CheckOutcome> run_logits(const LogitsOptions& options) {
                      {"architecture", model->info().architecture},
                      {"fingerprint", model->info().fingerprint},
                      {"arithmetic_id", model->info().arithmetic_id}};
-  if (!options.out.empty()) {
-    OUTRIDER_RETURN_IF_ERROR(write_npy(options.out, ids.size(), vocab, logits));
-    outcome.figures["out"] = options.out;
-  }
   if (!options.against.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> reference,
                               read_npy(options.against, ids.size(), vocab));
@@ -166,6 +164,10 @@ Result<CheckOutcome> run_logits(const LogitsOptions& options) {
     outcome.figures["distance"] = worst;
     outcome.figures["most"] = options.most;
     outcome.passed = worst <= options.most;
+  }
+  if (!options.out.empty()) {  // after what is read, so that it is not written over
+    OUTRIDER_RETURN_IF_ERROR(write_npy(options.out, ids.size(), vocab, logits));
+    outcome.figures["out"] = options.out;
   }
   return outcome;
 }
@@ -192,6 +194,7 @@ void add_logits_check(CheckList& checks) {
                    "Token ids separated by commas [96 spread over the vocabulary]")
       ->delimiter(',');
   command->add_option("--out", options->out, "File for the f32 array [ids, vocabulary]");
+  add_force_flag(*command);
   command->add_option(
       "--against", options->against,
       "Compare with this file of another program (tests/golden/reference_logits.py)");

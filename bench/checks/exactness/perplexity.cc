@@ -4,13 +4,14 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <span>
 
 #include "bench/checks/checks.h"
 #include "bench/edges/bench_edge.h"
 #include "common/base/files.h"
+#include "common/base/output_file.h"
+#include "common/cli/program.h"
 
 namespace outrider {
 namespace {
@@ -138,18 +139,22 @@ Result<std::vector<BenchPrompt>> read_windows(const PerplexityOptions& options,
   return windows;
 }
 
+constexpr OutputKind kWindowsFile{
+    .name = "a list of token ids", .is_earlier = [](std::string_view content) {
+      return content.starts_with("[") &&
+             content.find_first_not_of("[0123456789,]\n") == std::string_view::npos;
+    }};
+
 // Writes one JSON array of token ids per line, so that another program can measure the same
 // (bench/peers).
 Status write_windows(const std::string& path, const std::vector<BenchPrompt>& windows) {
-  std::ofstream file(path);
+  std::string text;
   for (const BenchPrompt& window : windows) {
     std::vector<TokenId> ids = window.ids;
     ids.insert(ids.end(), window.answer.begin(), window.answer.end());
-    file << Json(ids).dump() << '\n';
+    text += Json(ids).dump() + "\n";
   }
-  file.close();
-  if (!file) return invalid_argument("--write-windows " + path + ": cannot be written");
-  return {};
+  return write_output(path, kWindowsFile, text).with_context("--write-windows");
 }
 
 Result<std::vector<BenchPrompt>> read_texts(const PerplexityOptions& options,
@@ -201,6 +206,7 @@ void add_perplexity_check(CheckList& checks) {
       ->check(CLI::Range(2, 1 << 20));
   command->add_option("--write-windows", options->windows_out,
                       "File for the measured token ids, one JSON array per line");
+  add_force_flag(*command);
   command->add_option("--dtype", options->dtype,
                       "Measured arithmetic: auto, f32, bf16, int8 or int4");
   command->add_option("--reference", options->reference, "Arithmetic to compare with");

@@ -26,6 +26,7 @@
 #include "bench/load/load_target.h"
 #include "bench/report/run_report.h"
 #include "common/cli/choice.h"
+#include "common/cli/program.h"
 #include "common/cli/quantities.h"
 
 namespace outrider {
@@ -352,6 +353,7 @@ Json phase_json(const Phase& phase, bool with_requests) {
 }
 
 Result<CheckOutcome> run_load_check(LoadFlags options) {
+  if (!options.out.empty()) OUTRIDER_RETURN_IF_ERROR(OutputFile::check(options.out, kReportJson));
   options.shape.num_prompts =
       options.num_prompts.value_or(options.shape.duration > Duration{0} ? 0 : kDefaultRequests);
   OUTRIDER_RETURN_IF_ERROR(check_options(options));
@@ -384,7 +386,8 @@ Result<CheckOutcome> run_load_check(LoadFlags options) {
   kept["machine"] = about_machine();
   kept["phases"] = Json::array();
   for (const Phase& phase : phases) kept["phases"].push_back(phase_json(phase, true));
-  OUTRIDER_RETURN_IF_ERROR(write_file(options.out, kept.dump(1) + "\n"));
+  OUTRIDER_RETURN_IF_ERROR(
+      write_output(options.out, kReportJson, with_schema_first(kept, "outrider-bench-load/1")));
   return outcome;
 }
 
@@ -467,6 +470,7 @@ void add_judging_flags(CLI::App& command, LoadFlags& options) {
                   "Bar on the device's idle share between passes while a session waits")
       ->check(CLI::Range(0.0, 1.0));
   command.add_option("--out", options.out, "JSON file of all figures and requests");
+  add_force_flag(command);
 }
 
 }  // namespace

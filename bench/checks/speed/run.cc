@@ -141,11 +141,8 @@ struct RunOptions {
 
 Result<std::unique_ptr<Journal>> open_journal(const RunFlags& flags, const GridPlan& plan) {
   if (flags.out.empty()) return std::unique_ptr<Journal>();
-  std::error_code error;
-  std::filesystem::create_directories(flags.out, error);
-  if (error) return invalid_argument("--out " + flags.out + ": " + error.message());
   const std::string path = journal_in(flags.out);
-  if (flags.fresh) std::filesystem::remove(path, error);
+  if (flags.fresh) OUTRIDER_RETURN_IF_ERROR(Journal::remove(path));
   return Journal::open(path, plan, run_identity(flags, plan));
 }
 
@@ -233,20 +230,28 @@ class GrowingPage final {
   // All must outlive this object.
   GrowingPage(const RunFlags& flags, const RunDescription& run, const GridExperiment& experiment,
               const AnswerExecutor& executor, Clock& clock)
-      : flags_(flags), run_(run), experiment_(experiment), executor_(executor), clock_(clock) {}
+      : flags_(flags), run_(run), experiment_(experiment), executor_(executor), clock_(clock) {
+    std::error_code error;
+    is_new_ = !std::filesystem::exists(std::filesystem::symlink_status(flags.html, error));
+  }
 
   void add(const FinishedAnswer& answer) {
     if (flags_.html.empty()) return;
     finished_.push_back(answer);
     if (written_at_ && clock_.now() - *written_at_ < kBetween) return;
     // What cannot be written is said at the end, with the files that can be.
-    static_cast<void>(write_file(flags_.html, report_page(report())));
+    std::error_code error;
+    const auto kind = std::filesystem::status(flags_.html, error).type();
+    const bool is_stream = kind != std::filesystem::file_type::regular &&
+                           kind != std::filesystem::file_type::not_found;
+    if (is_stream) return;  // it gets the whole page, once
+    static_cast<void>(write_output(flags_.html, kReportPage, report_page(report())));
     written_at_ = clock_.now();
   }
 
-  // Makes room for the whole one.
+  // Makes room for the whole one. What was there before, a link or a page with its mode, stays.
   void remove() const {
-    if (written_at_) std::remove(flags_.html.c_str());
+    if (written_at_ && is_new_) std::remove(flags_.html.c_str());
   }
 
  private:
@@ -271,6 +276,7 @@ class GrowingPage final {
   Clock& clock_;
   std::vector<FinishedAnswer> finished_;
   std::optional<TimePoint> written_at_;
+  bool is_new_ = false;  // the page, before the run
 };
 
 // Writes the journal, if there is one, and the page, and shows progress.
@@ -310,17 +316,17 @@ Result<std::optional<Prices>> wanted_prices(const RunFlags& flags) {
 // the measurements are printed.
 void write_reports(const RunFlags& flags, const RunReport& report, CheckOutcome& outcome) {
   Json not_written = Json::array();
-  const auto write = [&](const std::string& path, const std::string& text) {
-    const Status status = write_file(path, text);
+  const auto write = [&](const std::string& path, const OutputKind& kind, const std::string& text) {
+    const Status status = write_output(path, kind, text);
     std::fprintf(stderr, "%s\n", status.ok() ? path.c_str() : status.message().c_str());
     if (!status.ok()) not_written.push_back(path);
   };
-  if (!flags.html.empty()) write(flags.html, report_page(report));
+  if (!flags.html.empty()) write(flags.html, kReportPage, report_page(report));
   if (!flags.out.empty()) {
     const std::string base = flags.out + "/report";
-    write(base + ".json", report_json(report).dump(1) + "\n");
-    write(base + ".csv", report_csv(report));
-    write(base + ".md", report_markdown(report));
+    write(base + ".json", kReportJson, with_schema_first(report_json(report), kReportSchema));
+    write(base + ".csv", kReportCsv, report_csv(report));
+    write(base + ".md", kReportMarkdown, report_markdown(report));
   }
   outcome.passed = outcome.passed && not_written.empty();
   outcome.figures["not_written"] = std::move(not_written);
@@ -333,11 +339,25 @@ void hold_failures(const GridResult& result, CheckOutcome& outcome) {
   if (result.failures == result.finished.size()) outcome.passed = false;
 }
 
+// Makes the folder, and says whether the reports may be written: not only after hours.
+Status check_reports(const RunFlags& flags) {
+  std::error_code error;
+  if (!flags.out.empty()) std::filesystem::create_directories(flags.out, error);
+  if (error) return invalid_argument("--out " + flags.out + ": " + error.message());
+  if (!flags.html.empty()) OUTRIDER_RETURN_IF_ERROR(OutputFile::check(flags.html, kReportPage));
+  if (flags.out.empty()) return {};
+  const std::string base = flags.out + "/report";
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(base + ".json", kReportJson));
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(base + ".csv", kReportCsv));
+  return OutputFile::check(base + ".md", kReportMarkdown);
+}
+
 Result<CheckOutcome> run_strategies(const RunOptions& options) {
   const RunFlags& flags = options.flags;
   if (!flags.scenario.empty()) {
     OUTRIDER_RETURN_IF_ERROR(apply_scenario(flags.scenario, *options.command));
   }
+  OUTRIDER_RETURN_IF_ERROR(check_reports(flags));
   OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_run(flags));
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Prices> prices, wanted_prices(flags));
   experiment.plan.traces = !flags.html.empty();

@@ -80,7 +80,8 @@ void add_tensors(PackWriter& writer, const Weights& weights, std::span<const Ten
 }  // namespace
 
 Result<ModelPackWriter> ModelPackWriter::create(const std::string& path) {
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<PackWriter> writer, PackWriter::create(path));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<PackWriter> writer,
+                            PackWriter::create(path, kPackFile));
   return ModelPackWriter(std::move(writer));
 }
 

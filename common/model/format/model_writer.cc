@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <system_error>
 #include <vector>
 
+#include "common/base/output_file.h"
 #include "common/model/format/architecture.h"
 #include "common/model/format/safetensors_writer.h"
 #include "common/model/format/stored_tensors.h"
@@ -16,11 +16,12 @@
 namespace outrider {
 namespace {
 
+constexpr OutputKind kConfigFile{
+    .name = "a config that Outrider wrote",
+    .is_earlier = [](std::string_view content) { return content.starts_with(kConfigMark); }};
+
 Status write_json(const std::string& path, const Json& json) {
-  std::ofstream out(path, std::ios::binary);
-  out << json.dump(2) << '\n';
-  out.close();
-  return out ? Status() : resource_exhausted(path + ": cannot be written");
+  return write_output(path, kConfigFile, std::string(kConfigMark) + json.dump(2).substr(1) + "\n");
 }
 
 // The file's tensors in the form of the model's, which is what a TensorSource fills.
@@ -89,16 +90,23 @@ std::uint64_t mix(std::uint64_t z) {
 
 }  // namespace
 
-Status write_model(const std::string& directory, const ModelConfig& config, DType dtype,
-                   const TensorSource& source) {
+Status write_config(const std::string& directory, const ModelConfig& config,
+                    const std::string& dtype) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) return invalid_argument(directory + ": " + error.message());
+  return write_json(directory + "/config.json", config_to_json(config, dtype));
+}
+
+Status write_model(const std::string& directory, const ModelConfig& config, DType dtype,
+                   const TensorSource& source) {
+  const std::string weights = directory + "/model.safetensors";
+  OUTRIDER_RETURN_IF_ERROR(write_config(directory, config, std::string(config_name(dtype))));
+  OUTRIDER_RETURN_IF_ERROR(OutputFile::check(weights, kSafetensorsFile));
   const Json json = config_to_json(config, std::string(config_name(dtype)));
-  OUTRIDER_RETURN_IF_ERROR(write_json(directory + "/config.json", json));
   OUTRIDER_RETURN_IF_ERROR(
       write_json(directory + "/generation_config.json", {{"eos_token_id", json["eos_token_id"]}}));
-  return write_weights(directory + "/model.safetensors", config, dtype, source);
+  return write_weights(weights, config, dtype, source);
 }
 
 void random_tensor(std::uint64_t seed, const TensorSpec& tensor, std::int64_t begin,

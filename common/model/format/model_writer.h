@@ -9,6 +9,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "common/base/status.h"
 #include "common/model/format/architecture.h"
@@ -19,6 +20,14 @@ namespace outrider {
 // Writes the tensor's elements [begin, begin + out.size()), row-major, to `out`.
 using TensorSource =
     std::function<void(const TensorSpec& tensor, std::int64_t begin, std::span<float> out)>;
+
+// Begins every config.json and generation_config.json that is written here.
+inline constexpr std::string_view kConfigMark = "{\n  \"made_by\": \"outrider\",";
+
+// Writes config.json into a directory, which is made if need be. Refuses a directory that holds
+// another program's.
+Status write_config(const std::string& directory, const ModelConfig& config,
+                    const std::string& dtype);
 
 // Reads the tensors of expected_tensors(config) block by block, so that the model may be larger
 // than memory; narrows to `dtype`. Creates the directory if needed. Writes no tokenizer.

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/format/safetensors_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "common/base/json.h"
-#include "common/base/posix.h"
 #include "common/model/format/safetensors.h"
 
 namespace outrider {
@@ -19,7 +13,7 @@ namespace {
 
 // The header, padded with spaces to 8 bytes so that the data is aligned.
 Result<std::string> header_text(std::span<const TensorHeader> headers, std::uint64_t& data_size) {
-  Json json = {{"__metadata__", {{"format", "pt"}}}};
+  Json json = {{"__metadata__", {{"format", "pt"}, {"made_by", "outrider"}}}};
   data_size = 0;
   for (const TensorHeader& header : headers) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::uint64_t size, tensor_bytes(header.dtype, header.shape));
@@ -42,39 +36,19 @@ Result<std::string> header_text(std::span<const TensorHeader> headers, std::uint
 }  // namespace
 
 Result<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::create(
-    const std::string& path, std::span<const TensorHeader> headers) {
-  std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter());
-  writer->path_ = path;
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, header_text(headers, writer->bytes_left_));
-  writer->partial_path_ = path + ".partial";
-  writer->descriptor_ =
-      ::open(writer->partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (writer->descriptor_ < 0) {
-    return invalid_argument(writer->partial_path_ + ": " + errno_message(errno));
-  }
+    const std::string& path, std::span<const TensorHeader> headers, const OutputKind& kind) {
+  std::uint64_t data_size = 0;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, header_text(headers, data_size));
+  OUTRIDER_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(path, kind));
+  std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter(path, std::move(output)));
+  writer->bytes_left_ = data_size;
   std::array<std::byte, 8> length;
   for (std::size_t i = 0; i < length.size(); ++i) {
     length[i] = static_cast<std::byte>(std::uint64_t{text.size()} >> (8 * i));
   }
-  OUTRIDER_RETURN_IF_ERROR(writer->write_all(length));
-  OUTRIDER_RETURN_IF_ERROR(writer->write_all(std::as_bytes(std::span(text))));
+  OUTRIDER_RETURN_IF_ERROR(writer->output_.write(length));
+  OUTRIDER_RETURN_IF_ERROR(writer->output_.write(text));
   return writer;
-}
-
-SafetensorsWriter::~SafetensorsWriter() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  ::unlink(partial_path_.c_str());
-}
-
-Status SafetensorsWriter::write_all(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return resource_exhausted(partial_path_ + ": " + errno_message(errno));
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return {};
 }
 
 Status SafetensorsWriter::append(std::span<const std::byte> bytes) {
@@ -82,7 +56,7 @@ Status SafetensorsWriter::append(std::span<const std::byte> bytes) {
     return invalid_argument(path_ + ": " + std::to_string(bytes.size()) + " bytes more, " +
                             std::to_string(bytes_left_) + " are left of the announced tensors");
   }
-  OUTRIDER_RETURN_IF_ERROR(write_all(bytes));
+  OUTRIDER_RETURN_IF_ERROR(output_.write(bytes));
   bytes_left_ -= bytes.size();
   return {};
 }
@@ -92,17 +66,11 @@ Status SafetensorsWriter::finish() {
     return failed_precondition(path_ + ": " + std::to_string(bytes_left_) +
                                " bytes of the announced tensors are missing");
   }
-  const bool synced = ::fsync(descriptor_) == 0;
-  const int error = errno;
-  if (!synced) return resource_exhausted(partial_path_ + ": " + errno_message(error));
-  ::close(std::exchange(descriptor_, -1));
-  if (std::rename(partial_path_.c_str(), path_.c_str()) != 0) {
-    return invalid_argument(path_ + ": " + errno_message(errno));
-  }
-  return {};
+  return output_.commit();
 }
 
-Status write_safetensors(const std::string& path, std::vector<TensorBytes> tensors) {
+Status write_safetensors(const std::string& path, std::vector<TensorBytes> tensors,
+                         const OutputKind& kind) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorBytes& a, const TensorBytes& b) {
     return block_bytes(a.header.dtype) > block_bytes(b.header.dtype);
   });
@@ -118,7 +86,7 @@ Status write_safetensors(const std::string& path, std::vector<TensorBytes> tenso
     headers.push_back(tensor.header);
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
-                            SafetensorsWriter::create(path, headers));
+                            SafetensorsWriter::create(path, headers, kind));
   for (const TensorBytes& tensor : tensors) {
     OUTRIDER_RETURN_IF_ERROR(writer->append(tensor.bytes));
   }

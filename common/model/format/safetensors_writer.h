@@ -8,8 +8,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "common/base/output_file.h"
 #include "common/base/status.h"
 #include "common/model/format/dtype.h"
 
@@ -21,6 +24,15 @@ struct TensorHeader {
   std::vector<std::int64_t> shape;
 };
 
+// Begins the header of every file that is written here.
+inline constexpr std::string_view kSafetensorsMark =
+    R"({"__metadata__":{"format":"pt","made_by":"outrider"})";
+
+inline constexpr OutputKind kSafetensorsFile{
+    .name = "a safetensors file that Outrider wrote", .is_earlier = [](std::string_view content) {
+      return content.size() > 8 && content.substr(8).starts_with(kSafetensorsMark);
+    }};
+
 // Writes a file in parts, so that it may be larger than memory. It gets its name when finish()
 // succeeds, so it is never half written.
 //
@@ -30,11 +42,9 @@ struct TensorHeader {
 class SafetensorsWriter final {
  public:
   // Tensors of 4-byte elements must come before those of 2, so that all are aligned.
-  static Result<std::unique_ptr<SafetensorsWriter>> create(const std::string& path,
-                                                           std::span<const TensorHeader> headers);
-  ~SafetensorsWriter();  // removes an unfinished file
-  SafetensorsWriter(const SafetensorsWriter&) = delete;
-  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+  static Result<std::unique_ptr<SafetensorsWriter>> create(
+      const std::string& path, std::span<const TensorHeader> headers,
+      const OutputKind& kind = kSafetensorsFile);
 
   // Little-endian, row-major. Fails on more bytes than the headers announce, or a full disk.
   Status append(std::span<const std::byte> bytes);
@@ -42,12 +52,11 @@ class SafetensorsWriter final {
   Status finish();
 
  private:
-  SafetensorsWriter() = default;
-  Status write_all(std::span<const std::byte> bytes);
+  SafetensorsWriter(std::string path, OutputFile output)
+      : path_(std::move(path)), output_(std::move(output)) {}
 
-  std::string path_;
-  std::string partial_path_;
-  int descriptor_ = -1;
+  const std::string path_;
+  OutputFile output_;
   std::uint64_t bytes_left_ = 0;
 };
 
@@ -58,6 +67,7 @@ struct TensorBytes {
 };
 
 // Writes a whole file; reorders the tensors so that all are aligned.
-Status write_safetensors(const std::string& path, std::vector<TensorBytes> tensors);
+Status write_safetensors(const std::string& path, std::vector<TensorBytes> tensors,
+                         const OutputKind& kind = kSafetensorsFile);
 
 }  // namespace outrider

@@ -27,7 +27,7 @@ TEST(MetricsFile, IsReadBackAsWritten) {
   {
     Result<MetricsFile> file = MetricsFile::open(path, 0);
     ASSERT_TRUE(file.ok());
-    for (const StepMetrics& one : metrics) file->append(one);
+    for (const StepMetrics& one : metrics) ASSERT_TRUE(file->append(one).ok());
   }
   const auto back = read_metrics(path);
   ASSERT_TRUE(back.ok()) << back.status().to_string();
@@ -38,7 +38,7 @@ TEST(MetricsFile, OpenedAgainKeepsOnlyWhatIsBeforeTheCheckpoint) {
   const std::string path = testing::TempDir() + "metrics_again.jsonl";
   {
     Result<MetricsFile> file = MetricsFile::open(path, 0);
-    for (const StepMetrics& one : falling_losses(20)) file->append(one);
+    for (const StepMetrics& one : falling_losses(20)) ASSERT_TRUE(file->append(one).ok());
   }
   ASSERT_TRUE(MetricsFile::open(path, 12).ok());
   EXPECT_EQ(read_metrics(path)->size(), 12u);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "common/base/output_file.h"
 #include "common/text/tokenizer.h"
 #include "tests/unit/common/text/gguf_of.h"
 #include "tests/unit/common/text/small_tokenizers.h"
@@ -50,12 +51,23 @@ TEST_F(TokenizerCopy, OfADirectoryWithAGgufFileIsTheSame) {
   EXPECT_EQ(copied_hash(), hash_);
 }
 
-TEST_F(TokenizerCopy, LeavesNothingOfAnotherTokenizer) {
+TEST_F(TokenizerCopy, KeepsAnotherTokenizerUntilItIsAllowedToReplaceIt) {
   Json other = small_byte_level();
   other["model"]["merges"].erase(0);
   std::ofstream(root_ + "/to/tokenizer.json") << other.dump();
-  ASSERT_NE(copied_hash(), hash_);
+  const Status refused = copy_tokenizer(root_ + "/from/model.gguf", root_ + "/to");
+  EXPECT_NE(refused.message().find("tokenizer.json: exists"), std::string::npos)
+      << refused.to_string();
+  EXPECT_EQ(std::filesystem::file_size(root_ + "/to/tokenizer.json"), other.dump().size());
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/to/tokenizer.gguf")) << "nothing is written";
+  allow_replacing();
   ASSERT_TRUE(copy_tokenizer(root_ + "/from/model.gguf", root_ + "/to").ok());
+  EXPECT_EQ(copied_hash(), hash_) << "and nothing of the other is left";
+}
+
+TEST_F(TokenizerCopy, LeavesTheSameFilesAsTheyAre) {
+  ASSERT_TRUE(copy_tokenizer(root_ + "/from", root_ + "/to").ok());
+  ASSERT_TRUE(copy_tokenizer(root_ + "/from", root_ + "/to").ok());
   EXPECT_EQ(copied_hash(), hash_);
 }
 
@@ -64,6 +76,7 @@ TEST_F(TokenizerCopy, TakesNamedTemplatesAlongAndLeavesNoneOfAnother) {
     std::filesystem::create_directories(root_ + folder + "/additional_chat_templates");
   std::ofstream(root_ + "/from/additional_chat_templates/tool_use.jinja") << "tools";
   std::ofstream(root_ + "/to/additional_chat_templates/rag.jinja") << "of another";
+  allow_replacing();
   ASSERT_TRUE(copy_tokenizer(root_ + "/from", root_ + "/to").ok());
   const std::map<std::string, std::string> copied =
       Tokenizer::load(root_ + "/to")->chat_templates();

@@ -31,10 +31,10 @@ void DirectFile::Free::operator()(std::byte* buffer) const {
   std::free(buffer);
 }
 
-DirectFile::DirectFile(UniqueFd descriptor, std::string path)
-    : descriptor_(std::move(descriptor)),
+DirectFile::DirectFile(int descriptor, std::string path)
+    : descriptor_(descriptor),
       path_(std::move(path)),
-      direct_(set_direct(descriptor_.get(), true)),
+      direct_(set_direct(descriptor_, true)),
       buffer_(static_cast<std::byte*>(std::aligned_alloc(kAlignment, kBufferBytes))) {}
 
 Status DirectFile::write(std::span<const std::byte> bytes) {
@@ -50,13 +50,13 @@ Status DirectFile::write(std::span<const std::byte> bytes) {
 }
 
 Status DirectFile::finish(std::span<const std::byte> head) {
-  if (direct_) set_direct(descriptor_.get(), false);  // the rest is less than a block
+  if (direct_) set_direct(descriptor_, false);  // the rest is less than a block
   OUTRIDER_RETURN_IF_ERROR(flush(filled_));
-  if (::lseek(descriptor_.get(), 0, SEEK_SET) != 0) {
+  if (::lseek(descriptor_, 0, SEEK_SET) != 0) {
     return resource_exhausted(path_ + ": cannot be written: " + errno_message(errno));
   }
   OUTRIDER_RETURN_IF_ERROR(write_out(head));
-  if (::fsync(descriptor_.get()) == 0) return {};
+  if (::fsync(descriptor_) == 0) return {};
   return resource_exhausted(path_ + ": cannot be written: " + errno_message(errno));
 }
 
@@ -67,12 +67,12 @@ Status DirectFile::flush(std::size_t count) {
 
 Status DirectFile::write_out(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_.get(), bytes.data(), bytes.size());
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     // Some file systems accept the flag but refuse the write.
     if (written < 0 && errno == EINVAL && direct_) {
       direct_ = false;
-      if (set_direct(descriptor_.get(), false)) continue;
+      if (set_direct(descriptor_, false)) continue;
     }
     if (written <= 0) {
       return resource_exhausted(

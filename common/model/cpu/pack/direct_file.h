@@ -11,15 +11,14 @@
 #include <span>
 #include <string>
 
-#include "common/base/posix.h"
 #include "common/base/status.h"
 
 namespace outrider {
 
 class DirectFile final {
  public:
-  // path: for errors.
-  DirectFile(UniqueFd descriptor, std::string path);
+  // descriptor: open while this lives; path: for errors.
+  DirectFile(int descriptor, std::string path);
 
   Status write(std::span<const std::byte> bytes);
   // Bytes written so far.
@@ -36,7 +35,7 @@ class DirectFile final {
   Status flush(std::size_t count);
   Status write_out(std::span<const std::byte> bytes);
 
-  UniqueFd descriptor_;
+  const int descriptor_;
   std::string path_;
   bool direct_ = false;
   std::uint64_t size_ = 0;

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/pack/pack_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <utility>
 
 #include "common/base/json_record.h"
-#include "common/base/posix.h"
 #include "common/model/cpu/kernels/weight_memory.h"
 #include "common/model/cpu/pack/pack_checksum.h"
 
@@ -22,39 +14,15 @@ std::span<const std::byte> bytes_of_text(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// Syncs the folder, which holds the file's name. Some file systems cannot sync folders (EINVAL),
-// and a folder may be writable but not readable.
-Status sync_folder_of(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path();
-  const UniqueFd descriptor(
-      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!descriptor.valid() || ::fsync(descriptor.get()) == 0 || errno == EINVAL) return {};
-  return resource_exhausted(path + ": its name cannot be written: " + errno_message(errno));
-}
-
 }  // namespace
 
-PackWriter::PackWriter(std::string path, std::string partial, UniqueFd descriptor)
-    : path_(std::move(path)), partial_(std::move(partial)), file_(std::move(descriptor), path_) {}
-
-Result<std::unique_ptr<PackWriter>> PackWriter::create(const std::string& path) {
-  if (std::error_code error; std::filesystem::is_directory(path, error)) {
-    return invalid_argument(path + ": is a folder. Remedy: name a file in it");
-  }
-  std::string partial = path + ".partial-XXXXXX";
-  UniqueFd descriptor(::mkostemp(partial.data(), O_CLOEXEC));
-  if (!descriptor.valid()) {
-    const int why = errno;
-    return invalid_argument(path + ": cannot be written: " + errno_message(why));
-  }
-  std::unique_ptr<PackWriter> writer(new PackWriter(path, partial, std::move(descriptor)));
+Result<std::unique_ptr<PackWriter>> PackWriter::create(const std::string& path,
+                                                       const OutputKind& kind) {
+  OUTRIDER_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(path, kind));
+  std::unique_ptr<PackWriter> writer(new PackWriter(path, std::move(output)));
   // Room for the header.
   OUTRIDER_RETURN_IF_ERROR(writer->file_.write(std::vector<std::byte>(kPackPage)));
   return writer;
-}
-
-PackWriter::~PackWriter() {
-  if (!complete_) ::unlink(partial_.c_str());
 }
 
 Status PackWriter::begin_extent() {
@@ -115,11 +83,7 @@ Status PackWriter::finish(const std::string& name, const std::string& fingerprin
   const std::string header = write_pack_header(file_.size(), bytes_of_text(index));
   OUTRIDER_RETURN_IF_ERROR(file_.write(bytes_of_text(index)));
   OUTRIDER_RETURN_IF_ERROR(file_.finish(bytes_of_text(header)));
-  if (std::rename(partial_.c_str(), path_.c_str()) != 0) {
-    return resource_exhausted(path_ + ": cannot be written: " + errno_message(errno));
-  }
-  complete_ = true;
-  return sync_folder_of(path_);
+  return output_.commit();
 }
 
 }  // namespace outrider

@@ -1,9 +1,8 @@
-// Writes a file of prepared weights (pack_index.h), completely or not at all: it has a temporary
-// name until it is complete and on disk.
+// Writes a file of prepared weights (pack_index.h), completely or not at all.
 //
 //   (begin_extent (add | add_tensor | add_file)*)* finish
 //
-// Thread rule: one thread. Ownership: matrices are the caller's; an unfinished file is removed.
+// Thread rule: one thread. Ownership: matrices are the caller's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +11,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "common/base/output_file.h"
 #include "common/base/status.h"
 #include "common/model/cpu/kernels/kernels.h"
 #include "common/model/cpu/pack/direct_file.h"
@@ -21,13 +22,16 @@
 
 namespace outrider {
 
+inline constexpr OutputKind kPackFile{
+    .name = "a pack",
+    .is_earlier = [](std::string_view content) { return content.starts_with(kPackMagic); },
+    .is_stream = false};
+
 class PackWriter final {
  public:
-  // The folder must exist. Errors: INVALID_ARGUMENT with the system's reason.
-  static Result<std::unique_ptr<PackWriter>> create(const std::string& path);
-  ~PackWriter();
-  PackWriter(const PackWriter&) = delete;
-  PackWriter& operator=(const PackWriter&) = delete;
+  // Errors are an OutputFile's.
+  static Result<std::unique_ptr<PackWriter>> create(const std::string& path,
+                                                    const OutputKind& kind);
 
   Status begin_extent();
   void add(const std::string& name, const WeightMatrix& matrix);
@@ -39,14 +43,13 @@ class PackWriter final {
                 const std::string& arithmetic);
 
  private:
-  PackWriter(std::string path, std::string partial, UniqueFd descriptor);
+  PackWriter(const std::string& path, OutputFile output)
+      : output_(std::move(output)), file_(output_.descriptor(), path) {}
   std::uint64_t place(std::span<const std::byte> bytes);
   Status end_extent();
 
-  const std::string path_;
-  const std::string partial_;  // the name until it is complete
+  OutputFile output_;
   DirectFile file_;
-  bool complete_ = false;
   PackIndex index_;
   std::vector<std::byte> extent_;  // the current one
 };

@@ -13,6 +13,12 @@
 namespace outrider {
 namespace {
 
+// The cache owns its folder, and a file that is damaged is written anew.
+constexpr OutputKind kCacheFile{.name = "a file of converted weights",
+                                .is_earlier = [](std::string_view) { return true; },
+                                .is_stream = false,
+                                .is_state = true};
+
 // "llama-1b.0123456789abcdef.weights", valid for any model name.
 std::string file_name(const std::string& name, const std::string& fingerprint,
                       const std::string& arithmetic) {
@@ -94,7 +100,8 @@ Status WeightCache::write(const std::string& path, const std::string& name,
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
   if (error) return invalid_argument(directory_ + ": " + error.message());
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<PackWriter> writer, PackWriter::create(path));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<PackWriter> writer,
+                            PackWriter::create(path, kCacheFile));
   std::optional<std::int64_t> layer;
   for (const NamedMatrix& each : matrices) {
     if (layer != each.layer) OUTRIDER_RETURN_IF_ERROR(writer->begin_extent());

@@ -55,6 +55,9 @@ ExitAdapters some_adapters() {
 class AdapterFileTest : public ::testing::Test {
  protected:
   void save(const ExitAdapters& adapters) {
+    for (const char* file : {kAdapterIndexFile, kAdapterWeightsFile}) {
+      std::filesystem::remove(path(file));  // it may have been read since
+    }
     const Status status = save_adapters(directory_.path(), adapters);
     ASSERT_TRUE(status.ok()) << status.to_string();
   }

@@ -136,12 +136,23 @@ TEST_F(LearntStoreTest, AFileThatMakesNoSenseCountsAsNoneAndThatIsTold) {
   EXPECT_TRUE(store_.read(kEdge).ignored.empty());
 }
 
+TEST_F(LearntStoreTest, AFileOfALaterVersionStaysAsItIs) {
+  for (const char* version : {"4", "1000", "3.5"}) {
+    const std::string later = file_with(version, "\"tried\":[1],\"stood\":[1]", "");
+    write_file(later);
+    EXPECT_THAT(store_.read(kEdge).ignored, testing::HasSubstr("It stays as it is"));
+    EXPECT_TRUE(store_.write(kEdge, "target", learnt(8)).ok());
+    std::ifstream file(directory_ + "/learnt.json");
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), later);
+  }
+}
+
 TEST_F(LearntStoreTest, WithoutAFolderNothingIsKeptAndAFullOneIsToldOf) {
   const LearntStore nowhere("");
   EXPECT_TRUE(nowhere.write(kEdge, "target", learnt(8)).ok());
   EXPECT_TRUE(nowhere.read(kEdge).pairs.empty());
   const LearntStore refused("/proc/outrider-state");
-  EXPECT_EQ(refused.write(kEdge, "target", learnt(8)).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused.write(kEdge, "target", learnt(8)).code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <sys/stat.h>
+#include <filesystem>
 
 #include <algorithm>
 
@@ -40,6 +42,7 @@ class ModelPackTest : public testing::Test {
             .load(files, *parse_compute_type(dtype));
     ASSERT_TRUE(weights.ok());
     const std::vector<PackText> texts = {{"a.txt", "some text"}, {"empty.txt", ""}};
+    std::filesystem::remove(path_);  // it may have been read since
     const Status written = write_model_pack(path_, *weights, {.texts = texts, .for_exits = true});
     ASSERT_TRUE(written.ok()) << written.to_string();
     bytes_ = directory_.read("p.pack");

@@ -13,6 +13,7 @@
 #include "common/cli/program.h"
 #include "common/conversation/answer_length.h"
 #include "common/conversation/conversation.h"
+#include "common/text/pipeline/utf8.h"
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
@@ -56,7 +57,7 @@ class Chat final {
       if (line.empty()) continue;
       if (line.starts_with("/") && line.find('\n') == std::string::npos) {
         command(line);
-      } else if (Status status = talk(line); !status.ok()) {
+      } else if (Status status = check_and_talk(line); !status.ok()) {
         console_.on_say({Say::Level::kWarning, status.to_string()});
         exit_code_ = kExitRuntime;
       }
@@ -68,6 +69,11 @@ class Chat final {
   }
 
  private:
+  Status check_and_talk(const std::string& line) {
+    OUTRIDER_RETURN_IF_ERROR(check_utf8(line, "the message"));
+    return talk(line);
+  }
+
   bool next_line(std::string& line) {
     if (editor_ != nullptr) return edit_line(line);
     if (interactive_) console_.print_error_stream(kPrompt);
@@ -190,6 +196,7 @@ Result<int> chat_command(const AnswerOptions& options, const ChatOptions& chat,
                    .show_provisional = config.answer.show_provisional,
                    .on_broken_pipe = [&] { stop.request_stop(); }});
   TraceFile trace(options.trace);
+  OUTRIDER_RETURN_IF_ERROR(trace.check());
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   OUTRIDER_ASSIGN_OR_RETURN(const ChatSource source, setup->chat().wait());
   OUTRIDER_ASSIGN_OR_RETURN(ChatTemplate chat_template,

@@ -11,6 +11,7 @@
 
 #include "common/base/json.h"
 #include "common/cli/program.h"
+#include "common/text/pipeline/utf8.h"
 #include "edge_client/doctor/device_doctor.h"
 #include "edge_client/doctor/diagnosis.h"
 #include "edge_client/doctor/link_doctor.h"
@@ -133,6 +134,9 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
                      stop.request_stop();
                    }});
   QuietListener listener(console);
+  for (const std::string& prompt : doctor_options.prompts) {
+    OUTRIDER_RETURN_IF_ERROR(check_utf8(prompt, "-p"));
+  }
   DoctorContext context{console, listener, doctor_options.prompts, stop.get_token()};
   if (context.prompts.empty()) context.prompts.assign(kPrompts.begin(), kPrompts.end());
   interrupts.on_interrupt([&] { stop.request_stop(); });

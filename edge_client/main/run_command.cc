@@ -9,6 +9,7 @@
 #include "common/cli/program.h"
 #include "common/conversation/conversation.h"
 #include "common/telemetry/log.h"
+#include "common/text/pipeline/utf8.h"
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
@@ -20,8 +21,8 @@ namespace {
 
 constexpr std::int64_t kMaxPromptBytes = std::int64_t{1} << 26;
 
-// Editors of Windows leave a byte order mark and carriage returns, which would be tokens of the
-// prompt that nobody sees.
+// Editors end a text with a newline, and those of Windows leave a byte order mark and carriage
+// returns: tokens of the prompt that nobody sees.
 Result<std::string> without_marks(std::string text, const std::string& file) {
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
     return invalid_argument(file + ": is UTF-16. Remedy: save it as UTF-8");
@@ -34,20 +35,31 @@ Result<std::string> without_marks(std::string text, const std::string& file) {
     if (!ends_line) plain += text[i];
   }
   const std::size_t returns = text.size() - plain.size();
-  if (marked || returns > 0) {
-    log(LogLevel::kInfo, "the prompt is read without what Windows adds to a text",
-        {{"file", file}, {"byte_order_mark", marked}, {"carriage_returns", returns}});
+  const bool ended = plain.ends_with('\n');
+  if (ended) plain.pop_back();
+  if (marked || returns > 0 || ended) {
+    log(LogLevel::kInfo, "the prompt is read without what editors add to a text",
+        {{"file", file},
+         {"byte_order_mark", marked},
+         {"carriage_returns", returns},
+         {"last_newline", ended}});
   }
   return plain;
 }
 
 Result<std::string> read_prompt(const PromptOptions& options) {
-  if (options.prompt) return *options.prompt;
+  if (options.prompt) {
+    OUTRIDER_RETURN_IF_ERROR(check_utf8(*options.prompt, "-p"));
+    return *options.prompt;
+  }
   if (options.file.empty()) return invalid_argument("what prompt? give -p TEXT or -f FILE");
   const bool is_stdin = options.file == "-";
   OUTRIDER_ASSIGN_OR_RETURN(std::string text,
                             read_stream(is_stdin ? "/dev/stdin" : options.file, kMaxPromptBytes));
-  return without_marks(std::move(text), is_stdin ? "stdin" : options.file);
+  const std::string file = is_stdin ? "stdin" : options.file;
+  OUTRIDER_ASSIGN_OR_RETURN(text, without_marks(std::move(text), file));
+  OUTRIDER_RETURN_IF_ERROR(check_utf8(text, file));
+  return text;
 }
 
 }  // namespace
@@ -62,6 +74,7 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
                    .show_provisional = config.answer.show_provisional,
                    .on_broken_pipe = [&] { stop.request_stop(); }});
   TraceFile trace(options.trace);
+  OUTRIDER_RETURN_IF_ERROR(trace.check());
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   OUTRIDER_ASSIGN_OR_RETURN(const ChatSource chat, setup->chat().wait());
   if (!has_chat_template(chat, setup->chat().name())) {

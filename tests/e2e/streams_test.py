@@ -104,11 +104,32 @@ class Prompts(unittest.TestCase):
 
     def test_what_windows_adds_to_a_text_is_left_out_and_said(self):
         for flags in ((), ('--raw',)):
-            plain = self.ids(b'Find the cup.\nThen stop.\n', *flags)
+            plain = self.ids(b'Find the cup.\nThen stop.', *flags)
             windows = self.ids(b'\xef\xbb\xbfFind the cup.\r\nThen stop.\r\n', *flags)
             self.assertEqual(windows[:2], plain[:2])
-            self.assertIn('byte_order_mark=true carriage_returns=2', windows[2])
+            self.assertIn('byte_order_mark=true carriage_returns=2 last_newline=true', windows[2])
             self.assertNotIn('carriage_returns', plain[2])
+            unix = self.ids(b'Find the cup.\nThen stop.\n', *flags)
+            self.assertEqual(unix[:2], plain[:2], 'the last newline is the editor\'s')
+            self.assertIn('last_newline=true', unix[2])
+            if flags:  # a template may trim its text
+                two = self.ids(b'Find the cup.\nThen stop.\n\n', *flags)
+                self.assertNotEqual(two[:2], plain[:2], 'others are the writer\'s')
+
+    def test_what_is_not_utf_8_is_refused_wherever_it_comes_from(self):
+        bad = b'Find \xff the cup'
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / 'prompt.txt'
+            file.write_bytes(bad)
+            for command in (('run', '-p', bad), ('run', '-f', file), ('run', '--raw', '-p', b'\xed\xa0\x80'), ('doctor', '-p', bad)):
+                ended = subprocess.run([BIN / 'outrider-edge', *command, *TARGETS], capture_output=True, check=False,
+                                       env=CLEAN_ENVIRONMENT)
+                self.assertEqual(ended.returncode, 2, ended.stderr)
+                self.assertIn(b'is not UTF-8. Remedy', ended.stderr)
+        answer = subprocess.run([BIN / 'outrider-edge', 'chat', *TARGETS, '-n', '2'], input=bad + b'\n', capture_output=True, check=False,
+                                env=CLEAN_ENVIRONMENT)
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertIn(b'the message: byte 6 is not UTF-8', answer.stderr)
 
     def test_utf_16_is_refused_with_the_remedy(self):
         with tempfile.TemporaryDirectory() as folder:

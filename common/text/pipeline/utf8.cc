@@ -23,6 +23,17 @@ Lead classify(std::uint8_t byte) {
   return {};
 }
 
+// Where the first ill-formed character begins; the size if there is none.
+std::size_t ill_formed_at(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const Utf8Character c = utf8_at(text, at);
+    if (c.state != Utf8State::kWellFormed) break;
+    at += c.length;
+  }
+  return at;
+}
+
 }  // namespace
 
 Utf8Character utf8_at(std::string_view text, std::size_t at) {
@@ -43,12 +54,14 @@ Utf8Character utf8_at(std::string_view text, std::size_t at) {
 }
 
 bool is_utf8(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Character c = utf8_at(text, at);
-    if (c.state != Utf8State::kWellFormed) return false;
-    at += c.length;
-  }
-  return true;
+  return ill_formed_at(text) == text.size();
+}
+
+Status check_utf8(std::string_view text, const std::string& what) {
+  const std::size_t at = ill_formed_at(text);
+  if (at == text.size()) return {};
+  return invalid_argument(what + ": byte " + std::to_string(at + 1) +
+                          " is not UTF-8. Remedy: convert the text to UTF-8, as with iconv");
 }
 
 std::string replace_ill_formed(std::string_view text) {

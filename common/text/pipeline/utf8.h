@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/status.h"
+
 namespace outrider {
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
@@ -34,6 +36,8 @@ inline std::size_t utf8_length(char lead) {
 }
 
 bool is_utf8(std::string_view text);
+// INVALID_ARGUMENT, with the place of the first byte that fits no character. what: the text's name.
+Status check_utf8(std::string_view text, const std::string& what);
 
 // The text with every maximal ill-formed subpart replaced by U+FFFD.
 std::string replace_ill_formed(std::string_view text);

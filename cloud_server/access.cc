@@ -9,7 +9,6 @@
 #include "cloud_server/admission/token_file.h"
 #include "common/base/address.h"
 #include "common/base/posix.h"
-#include "common/credentials/private_file.h"
 #include "common/telemetry/log.h"
 
 namespace outrider {
@@ -42,9 +41,6 @@ Status check_access(const AccessOptions& options) {
 
 Status load_tokens(const std::string& path, Tenants& tenants) {
   OUTRIDER_ASSIGN_OR_RETURN(const TokenFile file, read_tokens(path));
-  for (const std::string& fault : file.faults) {
-    log(LogLevel::kWarning, "token file: a line is ignored", {{"file", path}, {"fault", fault}});
-  }
   tenants.replace(file);
   log(LogLevel::kInfo, "token file read", {{"file", path}, {"keys", file.entries.size()}});
   return {};
@@ -70,13 +66,13 @@ bool FileWatch::changed() {
 
 Status print_new_token(const std::string& tenant, const std::string& token_file) {
   OUTRIDER_ASSIGN_OR_RETURN(const NewToken made, new_token(tenant));
-  if (!token_file.empty()) OUTRIDER_RETURN_IF_ERROR(append_to_private_file(token_file, made.line));
+  if (!token_file.empty()) OUTRIDER_RETURN_IF_ERROR(add_token(token_file, tenant, made));
   std::printf("%s\n", made.token.c_str());
   if (std::fflush(stdout) != 0) {
     const std::string why = "the key could not be shown (stdout: " + errno_message(errno) + ")";
     if (token_file.empty()) return unavailable(why);
-    return unavailable(why + ", so no one knows it. Remedy: remove the last line of " + tenant +
-                       " from " + token_file + ", and make another key");
+    return unavailable(why + ", so no one knows it. Remedy: remove the first key on the line of " +
+                       tenant + " in " + token_file + ", and make another key");
   }
   if (token_file.empty()) {
     std::fprintf(

@@ -26,7 +26,7 @@ struct AccessOptions {
 // Checks the certificates. Errors name flag and remedy.
 Status check_access(const AccessOptions& options);
 
-// Reads the keys, and logs invalid lines. After an error the previous keys remain.
+// Reads the keys. After an error, such as one faulty line, the previous keys remain.
 Status load_tokens(const std::string& path, Tenants& tenants);
 
 // Detects that a file was replaced: it was written, or a link on its path has another destination,

@@ -129,7 +129,7 @@ Status LoadTarget::make_keys(std::size_t tenants) {
   for (std::size_t i = 1; i <= tenants; ++i) {
     const std::string tenant = "tenant-" + std::to_string(i);
     OUTRIDER_ASSIGN_OR_RETURN(const NewToken made, new_token(tenant));
-    OUTRIDER_RETURN_IF_ERROR(append_to_private_file(path, made.line));
+    OUTRIDER_RETURN_IF_ERROR(add_token(path, tenant, made));
     keys_.emplace_back(tenant, made.token);
   }
   return {};

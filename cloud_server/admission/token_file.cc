@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <sstream>
 
@@ -95,23 +96,85 @@ Status parse_limit(std::string_view word, TenantLimits& limits) {
   return {};
 }
 
-Result<TokenEntry> parse_line(const std::string& line) {
+// The tenant's entries: one for each key, or for its certificate.
+Result<std::vector<TokenEntry>> parse_line(const std::string& line) {
   std::istringstream words(line);
-  TokenEntry entry;
-  std::string hash;
-  words >> entry.tenant >> hash;
-  if (!is_tenant_name(entry.tenant)) {
-    return invalid_argument("the name " + printable(entry.tenant) + " " + std::string(kNameRule));
+  std::string tenant, word;
+  words >> tenant;
+  if (!is_tenant_name(tenant)) {
+    return invalid_argument("the name " + printable(tenant) + " " + std::string(kNameRule));
   }
-  entry.hash = parse_hash(hash);
+  std::vector<TokenEntry> entries;
+  TenantLimits limits;
+  while (words >> word) {
+    const std::optional<Sha256::Digest> hash = parse_hash(word);
+    if (hash || word == kByCertificate) {
+      entries.push_back({tenant, hash, {}});
+    } else if (entries.empty() || word.starts_with(kHashScheme)) {
+      break;
+    } else {
+      OUTRIDER_RETURN_IF_ERROR(parse_limit(word, limits));
+    }
+    word.clear();
+  }
   // The word is not shown: it may be a key that was written here by mistake.
-  if (!entry.hash && hash != kByCertificate) {
-    return invalid_argument("the second word must be sha256: and 64 hex digits, or certificate");
+  if (entries.empty() || !word.empty()) {
+    return invalid_argument("behind the name must stand sha256: and 64 hex digits, or certificate");
   }
-  for (std::string word; words >> word;) {
-    OUTRIDER_RETURN_IF_ERROR(parse_limit(word, entry.limits));
+  for (TokenEntry& entry : entries) entry.limits = limits;
+  return entries;
+}
+
+// Adds the entries of valid lines to a file, each of which knows the lines before it.
+class LineAdder final {
+ public:
+  explicit LineAdder(TokenFile& file) : file_(file) {}
+
+  Status add(int number, const std::string& line) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenEntry> entries, parse_line(line));
+    const auto [same, is_new] = lines_.try_emplace(entries.front().tenant, number);
+    if (!is_new) {
+      return invalid_argument(same->first + " has line " + std::to_string(same->second) +
+                              " already. Remedy: one line, with both keys while one replaces the "
+                              "other");
+    }
+    for (TokenEntry& entry : entries) {
+      if (entry.hash) {
+        const auto [owner, is_free] = owners_.try_emplace(*entry.hash, entry.tenant);
+        if (!is_free) {
+          return invalid_argument("its key is also " + owner->second +
+                                  "'s. Remedy: a key of its "
+                                  "own, by outrider-server token new " +
+                                  entry.tenant);
+        }
+      }
+      file_.entries.push_back(std::move(entry));
+    }
+    return {};
   }
-  return entry;
+
+ private:
+  TokenFile& file_;
+  std::map<std::string, int> lines_;              // of tenants
+  std::map<Sha256::Digest, std::string> owners_;  // of keys
+};
+
+// Where the tenant's name ends on its line; npos if it has none.
+std::size_t end_of_name(const std::string& text, const std::string& tenant) {
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    const std::size_t begin = text.find_first_not_of(" \t\r", at);
+    if (begin == std::string::npos) break;
+    const std::size_t end = std::min(text.find_first_of(" \t\r\n", begin), text.size());
+    if (text.compare(begin, end - begin, tenant) == 0) return end;
+    if (text.find('\n', at) == std::string::npos) break;
+  }
+  return std::string::npos;
+}
+
+std::string fault_of(const TokenFile& file, const std::string& path) {
+  return path + ": " + file.faults.front() +
+         (file.faults.size() == 1 ? ""
+                                  : " (and " + std::to_string(file.faults.size() - 1) + " more)");
 }
 
 }  // namespace
@@ -128,16 +191,15 @@ TokenFile parse_tokens(std::string_view text) {
   TokenFile file;
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
   std::istringstream lines{std::string(text)};
+  LineAdder adder(file);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     const std::size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos || line[begin] == '#') continue;
-    Result<TokenEntry> entry = parse_line(line);
-    if (entry.ok()) {
-      file.entries.push_back(*std::move(entry));
-    } else {
-      file.faults.push_back("line " + std::to_string(number) + ": " + entry.status().message());
+    const Status added = adder.add(number, line);
+    if (!added.ok()) {
+      file.faults.push_back("line " + std::to_string(number) + ": " + added.message());
     }
   }
   return file;
@@ -146,10 +208,10 @@ TokenFile parse_tokens(std::string_view text) {
 Result<TokenFile> read_tokens(const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_private_file(path));
   TokenFile file = parse_tokens(text);
+  if (!file.faults.empty()) return invalid_argument(fault_of(file, path));
   if (!file.entries.empty()) return file;
-  return invalid_argument(path + ": has no key" +
-                          (file.faults.empty() ? "" : " (" + file.faults.front() + ")") +
-                          ". Remedy: outrider-server token new NAME --token-file " + path);
+  return invalid_argument(
+      path + ": has no key. Remedy: outrider-server token new NAME --token-file " + path);
 }
 
 Result<NewToken> new_token(const std::string& tenant) {
@@ -158,6 +220,18 @@ Result<NewToken> new_token(const std::string& tenant) {
   }
   const std::string token = "or-" + random_id() + random_id();
   return NewToken{token, tenant + " " + std::string(kHashScheme) + to_hex(hash_of(token))};
+}
+
+Status add_token(const std::string& path, const std::string& tenant, const NewToken& made) {
+  return edit_private_file(path, [&](const std::string& text) -> Result<std::string> {
+    const TokenFile file = parse_tokens(text);
+    if (!file.faults.empty()) return invalid_argument(fault_of(file, path));
+    std::string edited = text;
+    const std::size_t end = end_of_name(text, tenant);
+    if (end != std::string::npos) return edited.insert(end, made.line.substr(tenant.size()));
+    if (!edited.empty() && edited.back() != '\n') edited += '\n';
+    return edited + made.line + "\n";
+  });
 }
 
 Sha256::Digest hash_of(std::string_view token) {

@@ -5,8 +5,9 @@
 //
 // The file contains only hashes. Keys are 256 random bits, so a hash does not reveal its key. A
 // tenant with a certificate of that common name has the word `certificate` instead of the hash.
-// Several lines may name one tenant while a key is being replaced; the first one sets its limits.
-// Empty lines and those that begin with # are ignored.
+// While a key is being replaced, both hashes stand on the tenant's line, one behind the other.
+// Empty lines and those that begin with # are ignored. A file with any faulty line is refused as a
+// whole: it may be half saved, and the tenants of its other lines would lose their keys.
 //
 // Thread rule: pure functions, except for the file. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -46,8 +47,8 @@ struct TokenEntry {
 };
 
 struct TokenFile {
-  std::vector<TokenEntry> entries;
-  std::vector<std::string> faults;  // describes each invalid line; the other lines are used
+  std::vector<TokenEntry> entries;  // a tenant's stand together
+  std::vector<std::string> faults;  // one for each invalid line; with any, read_tokens() fails
 };
 
 // Whether a text can name a tenant, in the file and in a certificate.
@@ -56,7 +57,8 @@ bool is_tenant_name(std::string_view name);
 TokenFile parse_tokens(std::string_view text);
 
 // FAILED_PRECONDITION if other users may read the file, NOT_FOUND if it does not exist,
-// INVALID_ARGUMENT if it names no tenant.
+// INVALID_ARGUMENT if it has a faulty line, two lines of one tenant, one key of two tenants, or no
+// tenant.
 Result<TokenFile> read_tokens(const std::string& path);
 
 // A new key for a tenant, and its line for the file.
@@ -65,6 +67,10 @@ struct NewToken {
   std::string line;
 };
 Result<NewToken> new_token(const std::string& tenant);
+
+// Adds the key to the file: to its tenant's line, or as a new line. INVALID_ARGUMENT if the file
+// has a faulty line already.
+Status add_token(const std::string& path, const std::string& tenant, const NewToken& made);
 
 Sha256::Digest hash_of(std::string_view token);
 

@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
+#include "common/base/output_file.h"
 #include "common/base/posix.h"
 
 namespace outrider {
@@ -57,6 +57,7 @@ Result<std::string> read_open_file(int fd, const std::string& path, mode_t forbi
     if (got == 0) return unavailable(path + ": became shorter while it was read");
     have += static_cast<std::size_t>(got);
   }
+  remember_input(path);
   return text;
 }
 
@@ -79,53 +80,12 @@ std::string about_character(char c) {
   return "a control character";
 }
 
-// A new file beside `path` that replaces it when keep() is called, and is otherwise removed.
-class Replacement final {
- public:
-  explicit Replacement(const std::string& path) : path_(path), name_(path + ".XXXXXX") {
-    fd_ = UniqueFd(mkostemp(name_.data(), O_CLOEXEC));  // mode 0600
-  }
-  ~Replacement() {
-    if (fd_.valid() && !kept_) unlink(name_.c_str());
-  }
-  Replacement(const Replacement&) = delete;
-  Replacement& operator=(const Replacement&) = delete;
-
-  Status failed(const std::string& what) const {
-    return unavailable(path_ + ": " + what + ": " + errno_message(errno) +
-                       "; the file is unchanged");
-  }
-
-  Status write(std::string_view text) {
-    if (!fd_.valid()) return failed("a new file beside it cannot be made");
-    while (!text.empty()) {
-      const ssize_t written = ::write(fd_.get(), text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return failed("cannot be written");
-      text.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return {};
-  }
-  bool belong_to(uid_t owner, gid_t group, mode_t mode) {
-    return fchown(fd_.get(), owner, group) == 0 && fchmod(fd_.get(), mode) == 0;
-  }
-  // folder: the one that holds both files.
-  Status keep(int folder) {
-    if (fsync(fd_.get()) != 0) return failed("cannot be written");
-    if (rename(name_.c_str(), path_.c_str()) != 0) {
-      return failed("the new file cannot replace it (is it a mount of its own?)");
-    }
-    kept_ = true;
-    fsync(folder);  // the rename; without it a power cut may leave the old file, which is whole too
-    return {};
-  }
-
- private:
-  const std::string path_;
-  std::string name_;
-  UniqueFd fd_;
-  bool kept_ = false;
-};
+// Its callers have read it, and know its lines.
+constexpr OutputKind kPrivateFile{.name = "a private file",
+                                  .is_earlier = [](std::string_view) { return true; },
+                                  .is_stream = false,
+                                  .is_state = true,
+                                  .is_secret = true};
 
 // The group that may read a folder which is closed to other users.
 std::optional<gid_t> group_of(const struct stat& folder) {
@@ -135,33 +95,30 @@ std::optional<gid_t> group_of(const struct stat& folder) {
 }
 
 // Call while the folder's lock is held.
-Status append(const std::string& path, std::string_view line, int folder) {
+Status edit_in(int folder, const std::string& path, const TextEdit& edit) {
   struct stat about {};
   const bool is_there = stat(path.c_str(), &about) == 0;
   std::string text;
   if (is_there) {
     OUTRIDER_ASSIGN_OR_RETURN(text, read_private_file(path));
   }
-  if (!text.empty() && text.back() != '\n') text += '\n';
-  text.append(line).append("\n");
+  OUTRIDER_ASSIGN_OR_RETURN(text, edit(text));
   if (text.size() > kMaxBytes) {
     return failed_precondition(path + ": would exceed 1 MiB, the most that is read");
   }
-  Replacement file(path);
+  OUTRIDER_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path, kPrivateFile));
   OUTRIDER_RETURN_IF_ERROR(file.write(text));
-  if (is_there && !file.belong_to(about.st_uid, about.st_gid, about.st_mode & 07777)) {
-    return file.failed("its owner cannot be kept. Remedy: run this as root or as its owner");
-  }
   struct stat around {};
   if (!is_there && fstat(folder, &around) == 0) {
     const std::optional<gid_t> group = group_of(around);
-    if (group && !file.belong_to(geteuid(), *group, 0640)) {
-      return file.failed(
-          "cannot be given to its folder's group, which must read it. Remedy: run "
-          "this as root");
+    const bool given = !group || (fchown(file.descriptor(), geteuid(), *group) == 0 &&
+                                  fchmod(file.descriptor(), 0640) == 0);
+    if (!given) {
+      return unavailable(path + ": cannot be given to its folder's group, which must read it: " +
+                         errno_message(errno) + ". Remedy: run this as root");
     }
   }
-  return file.keep(folder);
+  return file.commit();
 }
 
 }  // namespace
@@ -202,7 +159,7 @@ Result<std::string> read_secret(const std::string& path) {
   return std::string(line);
 }
 
-Status append_to_private_file(const std::string& path, std::string_view line) {
+Status edit_private_file(const std::string& path, const TextEdit& edit) {
   std::error_code error;
   // Follows links: their destination is replaced.
   const std::filesystem::path file =
@@ -212,7 +169,7 @@ Status append_to_private_file(const std::string& path, std::string_view line) {
   const UniqueFd lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock.valid()) return not_found(folder + ": " + errno_message(errno));
   if (flock(lock.get(), LOCK_EX) != 0) return unavailable(folder + ": " + errno_message(errno));
-  return append(file.string(), line, lock.get());
+  return edit_in(lock.get(), file.string(), edit);
 }
 
 }  // namespace outrider

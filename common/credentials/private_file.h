@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -25,11 +26,13 @@ Result<std::string> read_trusted_file(const std::string& path);
 // characters, or one that is not printable ASCII. Errors never show the line.
 Result<std::string> read_secret(const std::string& path);
 
-// Adds a line to a private file, completely or not at all: the new text goes into a new file, which
-// replaces the old one and keeps its owner and mode. A missing file is created; where its folder is
+// Replaces the text of a private file by what `edit` makes of it, completely or not at all
+// (common/base/output_file.h). A missing file has no text and is created; where its folder is
 // closed to other users and open to a group, as /etc/outrider is, that group may read it.
-// Concurrent calls wait for each other. Errors name the file and the remedy.
-Status append_to_private_file(const std::string& path, std::string_view line);
+// Concurrent calls wait for each other. Errors are those of `edit`, or name the file and the
+// remedy.
+using TextEdit = std::function<Result<std::string>(const std::string& text)>;
+Status edit_private_file(const std::string& path, const TextEdit& edit);
 
 // Whether gRPC and HTTP accept these bytes as a header's value: printable ASCII. gRPC aborts the
 // process that passes other bytes.

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -134,6 +135,45 @@ class KeysThatGo(Keys):
         self.assertEqual(kept, self.whole()[:len(kept)])
 
 
+class FaultyFiles(Keys):
+    """A file of keys that is half saved."""
+
+    def faulty(self):
+        whole = self.tokens.read_text(encoding='utf-8')
+        return (whole + 'bob sha256:12', whole + whole, whole + whole.replace('alice', 'bob'), whole + 'bob certificate speed=3')
+
+    def test_the_server_does_not_start_with_it(self):
+        for text in self.faulty():
+            self.tokens.write_text(text, encoding='utf-8')
+            ended = subprocess.run([BIN / 'outrider-server', '--model', TARGET, '--port', '0', '--token-file', self.tokens],
+                                   capture_output=True, text=True, check=False, timeout=60)
+            self.assertEqual(ended.returncode, 2, ended.stderr)
+            self.assertIn(f'{self.tokens}: line 2: ', ended.stderr)
+
+    def test_a_running_server_keeps_its_keys_and_says_so(self):
+        key = self.write(self.key)
+        whole = self.tokens.read_text(encoding='utf-8')
+        with Server('--token-file', self.tokens) as server:
+            for text in (*self.faulty(), whole.replace('alice', 'alice x'), ''):
+                told = len(server.log)
+                self.tokens.write_text(text, encoding='utf-8')
+                server.process.send_signal(signal.SIGHUP)
+                give_up = time.monotonic() + 60
+                while not any('the keys stay as they were' in line for line in server.log[told:]):
+                    self.assertLess(time.monotonic(), give_up, ''.join(server.log))
+                    time.sleep(0.02)
+                answer = edge('run', '--server', server.address, '--token-file', key, *ANSWER, '-n', '3')
+                self.assertEqual(answer.code, 0, answer.err)
+
+    def test_no_key_is_added_to_it(self):
+        for text in (*self.faulty(), 'a diary\n'):
+            self.tokens.write_text(text, encoding='utf-8')
+            made = subprocess.run([BIN / 'outrider-server', 'token', 'new', 'carol', '--token-file', self.tokens],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((made.returncode, made.stdout), (2, ''), made.stderr)
+            self.assertEqual(self.tokens.read_text(encoding='utf-8'), text)
+
+
 class NewKeys(Keys):
     """outrider-server token new."""
 
@@ -160,7 +200,7 @@ class NewKeys(Keys):
                                   stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(made.returncode, 1)
         self.assertIn('No space left on device', made.stderr)
-        self.assertIn(f'remove the last line of bob from {self.tokens}', made.stderr)
+        self.assertIn(f'remove the first key on the line of bob in {self.tokens}', made.stderr)
         self.assertEqual(self.names(), ['alice', 'bob'])
 
     def test_a_file_that_everybody_may_write_gets_no_key(self):
@@ -184,12 +224,13 @@ class NewKeys(Keys):
             recipe = recipe.replace('/etc/outrider', str(etc)).replace('-g outrider', f'-g {service}')
             subprocess.run(recipe, shell=True, check=True, input=self.key, text=True, capture_output=True,
                            env={**os.environ, 'PATH': f'{BIN}:{os.environ["PATH"]}'})
-        for name, lines in (('tokens', 2), ('key', 1)):
+        for name, lines in (('tokens', 1), ('key', 1)):
             self.assertEqual((etc / name).stat().st_mode & 0o7777, 0o640)
             read = subprocess.run(['cat', etc / name], user=service, group=service, extra_groups=[],
                                   capture_output=True, text=True, check=False)
             self.assertEqual(read.returncode, 0, read.stderr)
             self.assertEqual(len(read.stdout.splitlines()), lines)
+        self.assertEqual((etc / 'tokens').read_text(encoding='utf-8').count('sha256:'), 2, 'the old key and the new one')
 
 
 if __name__ == '__main__':

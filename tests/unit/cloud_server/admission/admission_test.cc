@@ -37,7 +37,7 @@ TEST(TokenFile, ANewTokenIsLetInByItsLineAndItsTextIsNotInTheFile) {
   for (const char* name : {"", "a b", "../x", "r\n"}) EXPECT_FALSE(new_token(name).ok()) << name;
 }
 
-TEST(TokenFile, BadLinesAreNamedAndTheRestIsKept) {
+TEST(TokenFile, EachBadLineIsNamed) {
   const std::string good = new_token("good")->line;
   const TokenFile file = parse_tokens(
       good + "\nno-hash\nbad/name sha256:00\nother or-secret123\n" + good + " sessions=0\n" + good +
@@ -45,7 +45,7 @@ TEST(TokenFile, BadLinesAreNamedAndTheRestIsKept) {
       " kv-memory=12GB\n" + good + " queued-requests=0.5\n" + good + " kv-memory\n");
   EXPECT_THAT(file.entries, SizeIs(1));
   EXPECT_THAT(file.faults, testing::ElementsAre(
-                               HasSubstr("line 2: the second word"), HasSubstr("line 3: the name"),
+                               HasSubstr("line 2: behind the name"), HasSubstr("line 3: the name"),
                                AllOf(HasSubstr("line 4"), testing::Not(HasSubstr("secret"))),
                                HasSubstr("line 5: \"sessions=0\": a limit must be NAME=NUMBER, "
                                          "above 0; leave it out for no limit"),
@@ -56,7 +56,8 @@ TEST(TokenFile, BadLinesAreNamedAndTheRestIsKept) {
 
 TEST(TokenFile, AByteOrderMarkAndLinesOfWindowsLockNobodyOut) {
   const std::string line = new_token("a")->line;
-  const TokenFile file = parse_tokens("\xEF\xBB\xBF" + line + " sessions=2\r\n" + line + "\r\n");
+  const std::string other = new_token("b")->line;
+  const TokenFile file = parse_tokens("\xEF\xBB\xBF" + line + " sessions=2\r\n" + other + "\r\n");
   EXPECT_THAT(file.faults, testing::IsEmpty());
   ASSERT_THAT(file.entries, SizeIs(2));
   EXPECT_EQ(file.entries[0].tenant, "a");
@@ -90,8 +91,70 @@ TEST(TokenFile, AFileThatEverybodyMayReadOrThatHoldsNoKeyIsRefused) {
   EXPECT_TRUE(read_tokens(path).ok());
   write(path, "# nothing\nbad\n");
   EXPECT_THAT(read_tokens(path).status().message(),
-              AllOf(HasSubstr("has no key"), HasSubstr("line 2")));
+              HasSubstr("tokens: line 2: behind the name must stand"));
+  write(path, "# nothing\n");
+  EXPECT_THAT(read_tokens(path).status().message(), HasSubstr("has no key"));
   EXPECT_THAT(read_tokens(folder.path()).status().message(), HasSubstr("regular file"));
+}
+
+TEST(TokenFile, AFileWithAnyFaultyLineIsRefusedAsAWhole) {
+  const TestDirectory folder;
+  const std::string path = folder.path() + "/tokens";
+  const std::string alice = new_token("alice")->line, bob = new_token("bob")->line;
+  // As an editor has saved it by half.
+  write(path, alice + "\n" + bob.substr(0, bob.size() - 3));
+  EXPECT_THAT(read_tokens(path).status().message(), HasSubstr("tokens: line 2: "));
+  write(path, alice + " speed=3\nno\n" + bob);
+  EXPECT_THAT(read_tokens(path).status().message(),
+              AllOf(HasSubstr("tokens: line 1: "), HasSubstr("(and 1 more)")));
+  write(path, alice + "\n" + bob);
+  EXPECT_THAT(read_tokens(path)->entries, SizeIs(2));
+}
+
+TEST(TokenFile, OneNameHasOneLineAndOneKeyHasOneName) {
+  const std::string one = new_token("alice")->line, two = new_token("alice")->line;
+  EXPECT_THAT(parse_tokens(one + "\n" + two).faults,
+              testing::ElementsAre(HasSubstr("line 2: alice has line 1 already")));
+  const std::string same_key = "bob" + one.substr(5);
+  const TokenFile shared = parse_tokens(one + "\n# between\n" + same_key);
+  EXPECT_THAT(shared.faults, testing::ElementsAre(HasSubstr("line 3: its key is also alice's")));
+  EXPECT_THAT(shared.faults.front(), testing::Not(HasSubstr(one.substr(20, 16))));
+  EXPECT_THAT(parse_tokens("alice certificate\nalice certificate\n").faults, SizeIs(1));
+}
+
+TEST(TokenFile, BothKeysOfATenantStandOnItsLineWithItsLimits) {
+  const NewToken one = *new_token("alice"), two = *new_token("alice");
+  const TokenFile file =
+      parse_tokens(one.line + two.line.substr(5) + " sessions=2 certificate exact-times");
+  EXPECT_THAT(file.faults, testing::IsEmpty());
+  ASSERT_THAT(file.entries, SizeIs(3));
+  for (const TokenEntry& entry : file.entries) {
+    EXPECT_EQ(entry.limits.sessions, 2u);
+    EXPECT_TRUE(entry.limits.exact_times);
+  }
+  EXPECT_THAT(parse_tokens(one.line + " sha256:12").faults, SizeIs(1));
+}
+
+TEST(TokenFile, AKeyIsAddedToItsTenantsLineOrAsANewOne) {
+  const TestDirectory folder;
+  const std::string path = folder.path() + "/tokens";
+  const NewToken first = *new_token("al"), second = *new_token("al"), other = *new_token("alice");
+  ASSERT_TRUE(add_token(path, "al", first).ok());
+  ASSERT_TRUE(add_token(path, "alice", other).ok());
+  write(path, "# keys\n" + folder.read("tokens") + "bob certificate");
+  ASSERT_TRUE(add_token(path, "al", second).ok());
+  ASSERT_TRUE(add_token(path, "carol", *new_token("carol")).ok());
+  const TokenFile file = *read_tokens(path);
+  ASSERT_THAT(file.entries, SizeIs(5));
+  Tenants tenants;
+  tenants.replace(file);
+  EXPECT_EQ((*tenants.find(first.token))->tenant, "al");
+  EXPECT_EQ((*tenants.find(second.token))->tenant, "al");
+  EXPECT_EQ((*tenants.find(other.token))->tenant, "alice");
+  const std::string diary = "a diary, the only copy\n";
+  write(path, diary);
+  EXPECT_EQ(add_token(path, "al", second).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(folder.read("tokens"), diary);
 }
 
 // --- authentication -----------------------------------------------------------------------------
@@ -115,7 +178,7 @@ TEST(Tenants, AKeyThatLeavesTheFileIsRevokedForWhoIsInAndItsSuccessorIsLetIn) {
   Tenants tenants;
   tenants.replace(parse_tokens(old_key.line));
   const auto in = *tenants.find(old_key.token);
-  tenants.replace(parse_tokens(old_key.line + "\n" + new_key.line));
+  tenants.replace(parse_tokens(old_key.line + new_key.line.substr(5)));
   EXPECT_FALSE(in->revoked.load());
   EXPECT_TRUE(tenants.find(new_key.token).ok());
   tenants.replace(parse_tokens(new_key.line));

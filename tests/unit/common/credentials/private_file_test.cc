@@ -26,6 +26,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
+Status append_to_private_file(const std::string& path, const std::string& line) {
+  return edit_private_file(path, [&](const std::string& text) -> Result<std::string> {
+    return text + (text.empty() || text.ends_with('\n') ? "" : "\n") + line + "\n";
+  });
+}
+
 class PrivateFileTest : public testing::Test {
  protected:
   void write(const std::string& text, mode_t mode = 0600) const {

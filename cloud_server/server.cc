@@ -258,6 +258,7 @@ Server::Event Server::await_event() {
     }
     const int signal = sigtimedwait(&signals, nullptr, &poll);
     if (signal == SIGHUP) {
+      reopen_log_file();
       reload_keys();
     } else if (signal > 0) {
       log(LogLevel::kInfo, "shutting down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});

@@ -11,7 +11,7 @@
 //
 // SIGTERM or SIGINT: the health service says NOT_SERVING, sessions are told to reconnect soon and
 // may finish, new ones are refused with UNAVAILABLE; after shutdown_timeout what is left is cut. A
-// second signal cuts at once. SIGHUP: the keys are read again.
+// second signal cuts at once. SIGHUP: the keys are read and the log file is opened again.
 //
 // A pass that runs for longer than SchedulerOptions::pass_limit, three passes in a row that the
 // device fails, or weights that were cut short: NOT_SERVING, streams end with UNAVAILABLE, so that

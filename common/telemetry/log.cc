@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/telemetry/log.h"
 
+#include <fcntl.h>
 #include <poll.h>
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +22,8 @@
 
 #include "common/base/json.h"
 #include "common/base/mutex.h"
+#include "common/base/output_file.h"
+#include "common/base/posix.h"
 
 namespace outrider {
 namespace {
@@ -115,7 +121,66 @@ spdlog::sink_ptr stderr_sink() {
   return sink;
 }
 
+// Whether a file begins with a line of either format.
+bool begins_as_log(std::string_view content) {
+  if (content.starts_with(R"({"time":")")) return true;
+  constexpr std::string_view kTime = "00:00:00.000 ";
+  return content.size() > kTime.size() &&
+         std::equal(kTime.begin(), kTime.end(), content.begin(), [](char pattern, char c) {
+           return pattern == '0' ? c >= '0' && c <= '9' : c == pattern;
+         });
+}
+
+constexpr OutputKind kLogFile{.name = "a log of Outrider",
+                              .is_earlier = begins_as_log,
+                              .is_state = true,
+                              .is_appended = true};
+
+Result<UniqueFd> open_log_file(const std::string& path) {
+  const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY;
+  UniqueFd file(open(path.c_str(), flags, 0666));
+  if (file.valid()) return file;
+  return not_found("log file '" + path + "' cannot be opened: " + errno_message(errno) +
+                   ". Remedy: name a file in a folder that exists and may be written to, with "
+                   "--log-file");
+}
+
+// A line is one write(), so that programs that share a file do not mix their lines.
+class LogFile final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  LogFile(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
+
+  Status reopen() {
+    OUTRIDER_ASSIGN_OR_RETURN(UniqueFd file, open_log_file(path_));
+    const MutexLock lock(mu_);
+    file_ = std::move(file);
+    return {};
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const MutexLock lock(mu_);
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    std::string_view rest(line.data(), line.size());
+    while (!rest.empty()) {
+      const ssize_t written = write(file_.get(), rest.data(), rest.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) throw spdlog::spdlog_ex(path_, errno);
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+  void flush_() override {}
+
+ private:
+  const std::string path_;
+  Mutex mu_;  // of the formatter, too
+  UniqueFd file_ OUTRIDER_GUARDED_BY(mu_);
+};
+
 struct Logging {
+  // Null: stderr. Set last: a signal's thread may ask while the log is configured.
+  std::atomic<std::shared_ptr<LogFile>> file;
   std::shared_ptr<spdlog::logger> logger = make_logger(stderr_sink(), LogOptions{});
   LogFormat format = LogFormat::kText;
 };
@@ -171,17 +236,26 @@ std::optional<LogLevel> parse_log_level(std::string_view name) {
 }
 
 Status configure_logging(const LogOptions& options) {
-  try {
-    spdlog::sink_ptr sink = options.file.empty()
-                                ? stderr_sink()
-                                : std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file);
-    logging().logger = make_logger(std::move(sink), options);
-    logging().format = options.format;
-  } catch (const spdlog::spdlog_ex& error) {
-    return not_found("log file '" + options.file + "' cannot be opened: " + error.what() +
-                     ". Remedy: name a file in a writable folder with --log-file");
+  std::shared_ptr<LogFile> to_file;
+  if (!options.file.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(OutputFile::check(options.file, kLogFile).with_context("--log-file"));
+    OUTRIDER_ASSIGN_OR_RETURN(UniqueFd file, open_log_file(options.file));
+    to_file = std::make_shared<LogFile>(options.file, std::move(file));
   }
+  logging().logger = make_logger(to_file ? spdlog::sink_ptr(to_file) : stderr_sink(), options);
+  logging().format = options.format;
+  logging().file = to_file;
   return {};
+}
+
+bool reopen_log_file() {
+  const std::shared_ptr<LogFile> file = logging().file;
+  if (file == nullptr) return false;
+  const Status reopened = file->reopen();
+  log(reopened.ok() ? LogLevel::kInfo : LogLevel::kWarning,
+      reopened.ok() ? "log file opened again" : "the log goes on in the file that was open",
+      {{"why", reopened.ok() ? "SIGHUP" : reopened.message()}});
+  return true;
 }
 
 LogFrame set_log_frame(LogFrame around) {

@@ -11,9 +11,9 @@
 // A line that cannot be written, as to a full disk or a pipe that nobody reads, is lost and
 // counted; nobody waits for it.
 //
-// Thread rule: log(), lost_log_lines() and set_log_frame() from any thread; configure_logging()
-// once, before other threads start. This header includes no logging library, so that files with
-// libtorch's headers can log too. SPDX-License-Identifier: Apache-2.0
+// Thread rule: log(), lost_log_lines(), reopen_log_file() and set_log_frame() from any thread;
+// configure_logging() once, before other threads start. This header includes no logging library, so
+// that files with libtorch's headers can log too. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>
@@ -35,14 +35,19 @@ enum class LogFormat { kText, kJson };
 struct LogOptions {
   LogLevel level = LogLevel::kInfo;
   LogFormat format = LogFormat::kText;
-  std::string file;  // appended to; empty: stderr
+  std::string file;  // appended to, and in a folder that exists; empty: stderr
 };
 
 // "trace" .. "off", the values of --log-level.
 std::optional<LogLevel> parse_log_level(std::string_view name);
 
-// Without this call: text at kInfo to stderr. Errors: kNotFound if the file cannot be opened.
+// Without this call: text at kInfo to stderr. Errors: kNotFound if the file cannot be opened;
+// kInvalidArgument if it holds something else than a log.
 Status configure_logging(const LogOptions& options);
+
+// Opens the log's file again by its name, for programs that rotate logs: they rename it and send
+// SIGHUP. If that fails, the log goes on where it is, which is logged. False without a file.
+bool reopen_log_file();
 
 // Wraps each write to stderr; the frame calls `write` once. For a caller with an unfinished line on
 // the same terminal, which it removes meanwhile; it must not log. Empty: none. Returns the previous

@@ -7,6 +7,8 @@
 
 #include <utility>
 
+#include "common/telemetry/log.h"
+
 namespace outrider {
 namespace {
 
@@ -15,12 +17,15 @@ sigset_t watched_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGHUP);
   return set;
 }
 
 }  // namespace
 
 Interrupts::Interrupts() {
+  struct sigaction hangup {};
+  ignores_hangup_ = sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
   const sigset_t set = watched_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::thread([this] { wait_for_signals(); });
@@ -43,8 +48,9 @@ void Interrupts::wait_for_signals() {
   while (true) {
     int signal_number = 0;
     if (sigwait(&set, &signal_number) != 0 || stopping_) return;
+    if (signal_number == SIGHUP && (reopen_log_file() || ignores_hangup_)) continue;
     const MutexLock lock(mu_);
-    if (signal_number == SIGTERM) terminated_ = true;
+    if (signal_number != SIGINT) terminated_ = true;
     if (interrupted_ || callback_ == nullptr) _exit(kExitInterrupted);
     interrupted_ = true;
     callback_();

@@ -1,5 +1,6 @@
 // Ctrl-C and SIGTERM as a calm event: the first asks the work to end well, the second ends the
-// process at once with 130.
+// process at once with 130. SIGHUP opens the log's file again (common/telemetry/log.h); where the
+// log has no file, it is a terminal that is gone, and means SIGTERM, or nothing under nohup.
 //
 // The signals are blocked in every thread and taken by one thread with sigwait(), so no code runs
 // inside a signal handler. Construct it first of all in main(): threads inherit the mask, and a
@@ -29,7 +30,7 @@ class Interrupts final {
   // What the first signal does from now on. nullptr: it ends the process (nothing to end well).
   // Setting it forgets earlier signals.
   void on_interrupt(std::function<void()> callback);
-  // SIGTERM has come: its sender means the program, not the work at hand.
+  // SIGTERM or a hang-up has come: its sender means the program, not the work at hand.
   bool terminated() const { return terminated_; }
 
  private:
@@ -40,6 +41,7 @@ class Interrupts final {
   bool interrupted_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::atomic<bool> terminated_{false};
   std::atomic<bool> stopping_{false};
+  bool ignores_hangup_ = false;
   std::thread thread_;
 };
 

@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 
 #include "common/base/files.h"
@@ -105,6 +108,37 @@ TEST_F(LogTest, WhatIsBelowTheLevelIsNotWritten) {
   log(LogLevel::kError, "loud");
   EXPECT_FALSE(log_enabled(LogLevel::kInfo));
   EXPECT_THAT(written(), ::testing::AllOf(HasSubstr("loud"), ::testing::Not(HasSubstr("quiet"))));
+}
+
+TEST_F(LogTest, ALogIsAppendedToAndNothingElseIs) {
+  for (const char* log :
+       {"09:41:05.123 info x\n", "{\"time\":\"2026-01-31T09:41:05.123+00:00\"}\n", ""}) {
+    std::ofstream(path_) << log;
+    EXPECT_TRUE(configure_logging({.file = path_}).ok()) << log;
+  }
+  for (const char* other : {"{\"model\":1}", "09:41 a diary", "\x01\x02"}) {
+    std::ofstream(path_) << other;
+    EXPECT_EQ(configure_logging({.file = path_}).code(), StatusCode::kInvalidArgument) << other;
+  }
+  std::filesystem::remove(path_);
+}
+
+TEST_F(LogTest, ARenamedFileIsLeftWhereItIsAndANewOneIsOpened) {
+  EXPECT_FALSE(reopen_log_file()) << "stderr";
+  ASSERT_TRUE(configure_logging({.file = path_}).ok());
+  log(LogLevel::kInfo, "before");
+  std::filesystem::rename(path_, path_ + ".1");
+  log(LogLevel::kInfo, "between");
+  EXPECT_TRUE(reopen_log_file());
+  log(LogLevel::kInfo, "after");
+  const auto text_of = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_NE(text_of(path_ + ".1").find("between"), std::string::npos);
+  EXPECT_EQ(text_of(path_ + ".1").find("after"), std::string::npos);
+  EXPECT_NE(text_of(path_).find("after"), std::string::npos);
+  std::filesystem::remove(path_ + ".1");
 }
 
 TEST_F(LogTest, AFileThatCannotBeOpenedIsNamed) {

@@ -1,7 +1,7 @@
 // outrider-train: makes tokenizers, data and models (adapters/README.md).
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/commands/commands.h"
-#include "common/cli/program.h"
+#include "common/serving/cli/program.h"
 
 int main(int argc, char** argv) {
   outrider::Program program("outrider-train", "Makes tokenizers, data and models.");

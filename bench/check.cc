@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "common/cli/program.h"
+#include "common/serving/cli/program.h"
 
 namespace outrider {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "bench/checks/checks.h"
-#include "common/cli/program.h"
+#include "common/serving/cli/program.h"
 
 int main(int argc, char** argv) {
   outrider::Program program("outrider-bench",

@@ -9,7 +9,7 @@
 #include "cloud_server/admission/token_file.h"
 #include "common/base/address.h"
 #include "common/base/posix.h"
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 

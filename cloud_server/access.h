@@ -10,7 +10,7 @@
 
 #include "cloud_server/admission/tenants.h"
 #include "common/base/status.h"
-#include "common/credentials/certificates.h"
+#include "common/serving/credentials/certificates.h"
 
 namespace outrider {
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <sstream>
 
-#include "common/cli/byte_size.h"
-#include "common/model/kv_pages.h"
+#include "common/engine/model/kv_pages.h"
+#include "common/serving/cli/byte_size.h"
 
 namespace outrider {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <chrono>
 
-#include "common/cli/choice.h"
-#include "common/cli/quantities.h"
-#include "common/cli/web_flags.h"
-#include "common/model/devices/device_models.h"
+#include "common/engine/model/devices/device_models.h"
+#include "common/serving/cli/choice.h"
+#include "common/serving/cli/quantities.h"
+#include "common/serving/cli/web_flags.h"
 
 namespace outrider {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "cloud_server/http/ledger.h"
 #include "cloud_server/kv_memory.h"
-#include "common/cli/notify.h"
-#include "common/cli/program.h"
-#include "common/http/health_routes.h"
-#include "common/openai/routes.h"
-#include "common/telemetry/log.h"
+#include "common/serving/cli/notify.h"
+#include "common/serving/cli/program.h"
+#include "common/serving/http/health_routes.h"
+#include "common/serving/openai/routes.h"
+#include "common/serving/telemetry/log.h"
 #include "proto/grpc_log.h"
 
 namespace outrider {

@@ -18,8 +18,8 @@
 // edges go elsewhere or come back, and the process ends, with kExitHung or an error, for its
 // supervisor to start anew.
 //
-// Thread rule: main thread. block_signals() before any other thread starts, StartSignals until run().
-// Ownership: the target outlives it. SPDX-License-Identifier: Apache-2.0
+// Thread rule: main thread. block_signals() before any other thread starts, StartSignals until
+// run(). Ownership: the target outlives it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -41,12 +41,12 @@
 #include "cloud_server/target.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/http/health_routes.h"
-#include "common/http/server.h"
-#include "common/ledger/processor_energy.h"
-#include "common/prices/prices.h"
-#include "common/verify/engine.h"
-#include "common/verify/scheduler_types.h"
+#include "common/decoding/verify/scheduling/engine.h"
+#include "common/decoding/verify/scheduling/scheduler_types.h"
+#include "common/serving/http/health_routes.h"
+#include "common/serving/http/server.h"
+#include "common/serving/ledger/processor_energy.h"
+#include "common/serving/prices/prices.h"
 
 namespace outrider {
 

@@ -7,13 +7,13 @@
 #include <string_view>
 #include <utility>
 
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/devices/device_models.h"
-#include "common/model/emulated/null_model.h"
-#include "common/model/format/model_files.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/devices/device_models.h"
+#include "common/engine/model/emulated/null_model.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/engine/text/tokenizer.h"
 #ifdef OUTRIDER_SERVER_TORCH
-#include "common/model/torch/torch_model.h"
+#include "common/engine/model/torch/torch_model.h"
 #endif
 
 namespace outrider {

@@ -13,15 +13,15 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/conversation/chat_template.h"
-#include "common/exits/exit_heads.h"
-#include "common/exits/find_exits.h"
-#include "common/levels/level_book.h"
-#include "common/model/loader/loader.h"
-#include "common/model/model.h"
-#include "common/model/model_pacer.h"
-#include "common/sampling/sampling_defaults.h"
-#include "common/text/tokenizer.h"
+#include "common/decoding/exits/exit_heads.h"
+#include "common/decoding/exits/find_exits.h"
+#include "common/decoding/levels/level_book.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/engine/model/model.h"
+#include "common/engine/model/model_pacer.h"
+#include "common/decoding/request/sampling_defaults.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/conversation/chat_template.h"
 
 namespace outrider {
 

@@ -14,8 +14,8 @@
 #include <string_view>
 
 #include "common/base/status.h"
-#include "common/protocol/messages.h"
-#include "common/protocol/target_description.h"
+#include "common/decoding/protocol/messages.h"
+#include "common/decoding/protocol/target_description.h"
 
 namespace outrider {
 

@@ -10,7 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/rate_limit.h"
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "adapters/exits/hidden_states.h"
-#include "common/sampling/sampling.h"
+#include "common/engine/sampling/sampling.h"
 
 namespace outrider {
 namespace {

@@ -11,7 +11,7 @@
 #include "adapters/data/corpus.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/model/model.h"
+#include "common/engine/model/model.h"
 
 namespace outrider {
 

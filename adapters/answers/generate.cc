@@ -7,9 +7,9 @@
 #include <sstream>
 #include <unordered_set>
 
-#include "common/conversation/repetition.h"
-#include "common/model/row_check.h"
-#include "common/sampling/sampling.h"
+#include "common/engine/model/row_check.h"
+#include "common/engine/sampling/sampling.h"
+#include "common/serving/conversation/repetition.h"
 
 namespace outrider {
 namespace {

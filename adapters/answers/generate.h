@@ -15,9 +15,9 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/conversation/chat_template.h"
-#include "common/model/model.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/model/model.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/conversation/chat_template.h"
 
 namespace outrider {
 

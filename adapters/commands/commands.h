@@ -17,7 +17,7 @@
 
 #include "common/base/output_file.h"
 #include "common/base/status.h"
-#include "common/cli/program.h"
+#include "common/serving/cli/program.h"
 
 namespace outrider {
 

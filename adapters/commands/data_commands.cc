@@ -12,7 +12,7 @@
 #include "adapters/train/run_files.h"
 #include "common/base/files.h"
 #include "common/base/jsonl.h"
-#include "common/cli/choice.h"
+#include "common/serving/cli/choice.h"
 
 namespace outrider {
 namespace {

@@ -15,9 +15,9 @@
 #include "adapters/elastic/unit_importance.h"
 #include "adapters/labels/labeller.h"
 #include "adapters/train/model_io.h"
-#include "common/model/format/model_files.h"
-#include "common/model/loader/loader.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/engine/text/tokenizer.h"
 
 namespace outrider {
 namespace {

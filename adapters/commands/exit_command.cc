@@ -15,9 +15,9 @@
 #include "adapters/labels/label_files.h"
 #include "adapters/plot/line_plot.h"
 #include "common/base/jsonl.h"
-#include "common/conversation/chat_template.h"
-#include "common/model/loader/loader.h"
-#include "common/telemetry/log.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/serving/conversation/chat_template.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 namespace {

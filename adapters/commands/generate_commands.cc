@@ -8,9 +8,9 @@
 #include "adapters/data/progress.h"
 #include "adapters/data/robot_text.h"
 #include "common/base/jsonl.h"
-#include "common/conversation/chat_template.h"
-#include "common/model/loader/loader.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/conversation/chat_template.h"
 
 namespace outrider {
 namespace {

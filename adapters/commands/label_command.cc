@@ -12,9 +12,9 @@
 #include "adapters/shape/compose.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
-#include "common/model/format/model_files.h"
-#include "common/model/loader/loader.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/engine/text/tokenizer.h"
 
 namespace outrider {
 namespace {

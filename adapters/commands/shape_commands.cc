@@ -8,7 +8,7 @@
 #include "adapters/commands/commands.h"
 #include "adapters/data/progress.h"
 #include "adapters/shape/inflate.h"
-#include "common/exits/adapters.h"
+#include "common/decoding/exits/adapters.h"
 
 namespace outrider {
 namespace {

@@ -11,7 +11,7 @@
 #include "adapters/commands/commands.h"
 #include "common/base/clock.h"
 #include "common/base/processors.h"
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 

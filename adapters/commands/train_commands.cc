@@ -9,7 +9,7 @@
 #include "adapters/shape/compose.h"
 #include "adapters/train/model_io.h"
 #include "adapters/train/trainer.h"
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 namespace {

@@ -18,8 +18,8 @@
 #include "adapters/data/random.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/conversation/chat_template.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/conversation/chat_template.h"
 
 namespace outrider {
 

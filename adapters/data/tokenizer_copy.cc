@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "common/base/output_file.h"
-#include "common/text/tokenizer_texts.h"
+#include "common/engine/text/tokenizer_texts.h"
 
 namespace outrider {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "adapters/exits/hidden_states.h"
-#include "common/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/cpu_model.h"
 
 namespace outrider {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "adapters/data/corpus.h"
 #include "common/base/status.h"
-#include "common/model/format/elastic_table.h"
-#include "common/model/model.h"
+#include "common/engine/model/format/elastic_table.h"
+#include "common/engine/model/model.h"
 
 namespace outrider {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/enum_names.h"
-#include "common/model/format/elastic_table.h"
+#include "common/engine/model/format/elastic_table.h"
 
 namespace outrider {
 

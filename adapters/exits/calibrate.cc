@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "common/exits/positive_system.h"
+#include "common/decoding/exits/positive_system.h"
 
 namespace outrider {
 namespace {

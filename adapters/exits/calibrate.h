@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "adapters/exits/replay.h"
-#include "common/exits/calibration.h"
+#include "common/decoding/exits/calibration.h"
 
 namespace outrider {
 

@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "adapters/train/fused.h"
-#include "common/model/format/architecture.h"
-#include "common/model/format/dtype.h"
+#include "common/engine/model/format/architecture.h"
+#include "common/engine/model/format/dtype.h"
 
 namespace outrider {
 namespace {

@@ -1,6 +1,6 @@
-// A trainable exit in libtorch (common/exits/adapters.h has its formula): an adapter before the
-// target's output matrix, or an output matrix of its own. At the start it changes nothing: `up` is
-// zero, or the matrix is the target's.
+// A trainable exit in libtorch (common/decoding/exits/adapters.h has its formula): an adapter
+// before the target's output matrix, or an output matrix of its own. At the start it changes
+// nothing: `up` is zero, or the matrix is the target's.
 //
 // Thread rule: one thread. Errors of libtorch are exceptions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,8 +11,8 @@
 
 #include "adapters/train/llama.h"
 #include "common/base/status.h"
-#include "common/exits/adapters.h"
-#include "common/model/format/model_files.h"
+#include "common/decoding/exits/adapters.h"
+#include "common/engine/model/format/model_files.h"
 
 namespace outrider {
 

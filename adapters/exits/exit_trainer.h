@@ -16,7 +16,7 @@
 #include "adapters/exits/hidden_states.h"
 #include "adapters/train/trainer.h"
 #include "adapters/train/training_loop.h"
-#include "common/exits/adapters.h"
+#include "common/decoding/exits/adapters.h"
 
 namespace outrider {
 

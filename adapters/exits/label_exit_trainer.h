@@ -14,8 +14,8 @@
 #include "adapters/exits/exit_trainer.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/exits/adapters.h"
-#include "common/model/format/model_files.h"
+#include "common/decoding/exits/adapters.h"
+#include "common/engine/model/format/model_files.h"
 
 namespace outrider {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "common/exits/adapter_heads.h"
+#include "common/decoding/exits/adapter_heads.h"
 
 namespace outrider {
 namespace {

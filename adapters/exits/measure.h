@@ -12,8 +12,8 @@
 
 #include "adapters/exits/calibrate.h"
 #include "adapters/exits/replay.h"
-#include "common/exits/adapters.h"
-#include "common/model/format/model_files.h"
+#include "common/decoding/exits/adapters.h"
+#include "common/engine/model/format/model_files.h"
 
 namespace outrider {
 

@@ -8,12 +8,12 @@
 #include <optional>
 #include <utility>
 
-#include "common/drafting/draft_engine.h"
-#include "common/drafting/drafter.h"
-#include "common/drafting/growth_policy.h"
-#include "common/verify/exit_probe.h"
-#include "common/verify/pass_runner.h"
-#include "common/verify/session.h"
+#include "common/decoding/drafting/draft_engine.h"
+#include "common/decoding/drafting/drafter.h"
+#include "common/decoding/drafting/growth_policy.h"
+#include "common/decoding/verify/exits/exit_probe.h"
+#include "common/decoding/verify/scheduling/pass_runner.h"
+#include "common/decoding/verify/session/session.h"
 
 namespace outrider {
 namespace {

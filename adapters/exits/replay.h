@@ -12,9 +12,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/exits/exit_heads.h"
-#include "common/model/model.h"
-#include "common/sampling/sampling.h"
+#include "common/decoding/exits/exit_heads.h"
+#include "common/engine/model/model.h"
+#include "common/engine/sampling/sampling.h"
 
 namespace outrider {
 

@@ -14,10 +14,10 @@
 #include "common/base/json.h"
 #include "common/base/mapped_file.h"
 #include "common/base/output_file.h"
-#include "common/model/format/config_fields.h"
-#include "common/model/format/safetensors.h"
-#include "common/model/format/safetensors_writer.h"
-#include "common/model/format/tensor_view.h"
+#include "common/engine/model/format/config_fields.h"
+#include "common/engine/model/format/safetensors.h"
+#include "common/engine/model/format/safetensors_writer.h"
+#include "common/engine/model/format/tensor_view.h"
 
 namespace outrider {
 namespace {

@@ -8,9 +8,9 @@
 #include "adapters/exits/hidden_states.h"
 #include "common/base/jsonl.h"
 #include "common/base/sha256.h"
-#include "common/conversation/chat_template.h"
-#include "common/model/format/dtype.h"
-#include "common/sampling/select.h"
+#include "common/engine/model/format/dtype.h"
+#include "common/engine/sampling/select.h"
+#include "common/serving/conversation/chat_template.h"
 
 namespace outrider {
 namespace {

@@ -13,8 +13,8 @@
 #include "adapters/data/corpus.h"
 #include "adapters/labels/label_files.h"
 #include "common/base/status.h"
-#include "common/model/model.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/model/model.h"
+#include "common/engine/text/tokenizer.h"
 
 namespace outrider {
 

@@ -8,10 +8,10 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/base/mapped_file.h"
-#include "common/model/format/model_files.h"
-#include "common/model/format/model_writer.h"
-#include "common/model/format/safetensors.h"
-#include "common/model/format/tensor_view.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/engine/model/format/model_writer.h"
+#include "common/engine/model/format/safetensors.h"
+#include "common/engine/model/format/tensor_view.h"
 
 namespace outrider {
 namespace {

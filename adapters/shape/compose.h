@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/model/format/config.h"
-#include "common/model/format/safetensors_writer.h"
+#include "common/engine/model/format/config.h"
+#include "common/engine/model/format/safetensors_writer.h"
 
 namespace outrider {
 

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "adapters/data/tokenizer_copy.h"
-#include "common/model/format/architecture.h"
-#include "common/model/format/model_files.h"
-#include "common/model/format/model_writer.h"
+#include "common/engine/model/format/architecture.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/engine/model/format/model_writer.h"
 
 namespace outrider {
 namespace {

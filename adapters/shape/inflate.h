@@ -13,8 +13,8 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/model/format/config.h"
-#include "common/model/format/dtype.h"
+#include "common/engine/model/format/config.h"
+#include "common/engine/model/format/dtype.h"
 
 namespace outrider {
 

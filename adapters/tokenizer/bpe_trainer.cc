@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "common/text/pipeline/byte_level.h"
-#include "common/text/pipeline/split_pattern.h"
+#include "common/engine/text/pipeline/byte_level.h"
+#include "common/engine/text/pipeline/split_pattern.h"
 
 namespace outrider {
 namespace {

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "adapters/tokenizer/bpe_trainer.h"
-#include "common/text/pipeline/byte_level.h"
-#include "common/text/pipeline/utf8.h"
+#include "common/engine/text/pipeline/byte_level.h"
+#include "common/engine/text/pipeline/utf8.h"
 
 namespace outrider {
 namespace {

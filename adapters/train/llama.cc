@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "adapters/train/fused.h"
-#include "common/model/format/architecture.h"
+#include "common/engine/model/format/architecture.h"
 
 namespace outrider {
 

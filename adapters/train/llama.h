@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "adapters/train/llama_layer.h"
-#include "common/model/format/config.h"
+#include "common/engine/model/format/config.h"
 
 namespace outrider {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/model/format/config.h"
+#include "common/engine/model/format/config.h"
 
 namespace outrider {
 

@@ -9,11 +9,11 @@
 #include "adapters/shape/compose.h"
 #include "adapters/train/border.h"
 #include "common/base/mapped_file.h"
-#include "common/model/format/architecture.h"
-#include "common/model/format/model_files.h"
-#include "common/model/format/model_writer.h"
-#include "common/model/format/safetensors.h"
-#include "common/model/format/safetensors_writer.h"
+#include "common/engine/model/format/architecture.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/engine/model/format/model_writer.h"
+#include "common/engine/model/format/safetensors.h"
+#include "common/engine/model/format/safetensors_writer.h"
 
 namespace outrider {
 namespace {

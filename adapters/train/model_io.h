@@ -9,8 +9,8 @@
 #include "adapters/train/llama.h"
 #include "common/base/output_file.h"
 #include "common/base/status.h"
-#include "common/model/format/dtype.h"
-#include "common/model/format/safetensors_writer.h"
+#include "common/engine/model/format/dtype.h"
+#include "common/engine/model/format/safetensors_writer.h"
 
 namespace outrider {
 

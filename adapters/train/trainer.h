@@ -15,7 +15,7 @@
 #include "adapters/data/corpus.h"
 #include "adapters/train/llama.h"
 #include "adapters/train/training_loop.h"
-#include "common/model/format/dtype.h"
+#include "common/engine/model/format/dtype.h"
 
 namespace outrider {
 

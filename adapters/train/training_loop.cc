@@ -13,7 +13,7 @@
 #include "adapters/train/model_io.h"
 #include "common/base/clock.h"
 #include "common/base/output_file.h"
-#include "common/model/format/safetensors_writer.h"
+#include "common/engine/model/format/safetensors_writer.h"
 
 namespace outrider {
 namespace {

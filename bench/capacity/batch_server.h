@@ -16,7 +16,7 @@
 
 #include "bench/capacity/crowd.h"
 #include "common/base/enum_names.h"
-#include "common/model/emulated/pace.h"
+#include "common/engine/model/emulated/pace.h"
 
 namespace outrider {
 

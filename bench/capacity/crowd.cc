@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "bench/sim/sim_link.h"
+#include "sim/sim_link.h"
 
 namespace outrider {
 namespace {

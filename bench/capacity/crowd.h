@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "bench/capacity/load.h"
-#include "bench/sim/simulation.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "sim/simulation.h"
 
 namespace outrider {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-#include "common/model/row_check.h"
+#include "common/engine/model/row_check.h"
 
 namespace outrider {
 namespace {

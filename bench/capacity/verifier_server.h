@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "bench/capacity/crowd.h"
-#include "bench/sim/sim_server.h"
-#include "common/model/emulated/pace.h"
-#include "common/model/model.h"
-#include "common/sampling/guess.h"
+#include "common/engine/model/emulated/pace.h"
+#include "common/engine/model/model.h"
+#include "common/engine/sampling/guess.h"
+#include "sim/sim_server.h"
 
 namespace outrider {
 

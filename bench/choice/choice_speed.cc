@@ -10,9 +10,9 @@
 #include "bench/choice/plain_choice.h"
 #include "bench/choice/row_shapes.h"
 #include "common/base/clock.h"
-#include "common/model/loader/loader.h"
-#include "common/model/model.h"
-#include "common/sampling/sampling.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/engine/model/model.h"
+#include "common/engine/sampling/sampling.h"
 
 namespace outrider {
 namespace {

@@ -11,7 +11,7 @@
 #include "hwy/foreach_target.h"  // compiles this file again for each instruction set
 #include "hwy/highway.h"
 
-#include "common/sampling/noise-inl.h"
+#include "common/engine/sampling/noise-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace outrider::HWY_NAMESPACE {

@@ -1,4 +1,4 @@
-// The noise of given random words against its bounds (common/sampling/noise-inl.h).
+// The noise of given random words against its bounds (common/engine/sampling/noise-inl.h).
 //
 // Thread rule: pure function. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "common/base/status.h"
-#include "common/sampling/noise.h"
-#include "common/sampling/select.h"
+#include "common/engine/sampling/noise.h"
+#include "common/engine/sampling/select.h"
 
 namespace outrider {
 namespace {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "common/base/types.h"
-#include "common/sampling/sampling.h"
+#include "common/engine/sampling/sampling.h"
 
 namespace outrider {
 
-// As choose() and rank() of common/sampling/sampling.h.
+// As choose() and rank() of common/engine/sampling/sampling.h.
 TokenId choose_plainly(std::span<const float> logits, const SamplingParams& params,
                        std::uint64_t seed, Position t);
 std::vector<Candidate> rank_plainly(std::span<const float> logits, const SamplingParams& params,

@@ -16,8 +16,8 @@
 #include "bench/harness/grid_plan.h"
 #include "common/base/enum_names.h"
 #include "common/base/json.h"
-#include "common/model/emulated/pace.h"
-#include "common/prices/prices.h"
+#include "common/engine/model/emulated/pace.h"
+#include "common/serving/prices/prices.h"
 
 namespace outrider {
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "common/protocol/messages.h"
-#include "common/tree/mirrored_tree.h"
+#include "common/decoding/protocol/messages.h"
+#include "common/decoding/tree/mirrored_tree.h"
 #include "emulation/random/random.h"
 
 namespace outrider {

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "bench/harness/prompt_file.h"
-#include "common/conversation/chat_template.h"
-#include "common/drafting/lookup/lookup_model.h"
-#include "common/model/loader/loader.h"
+#include "common/decoding/drafting/lookup/lookup_model.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/serving/conversation/chat_template.h"
 #include "edge_client/generation/generator.h"
 
 namespace outrider {

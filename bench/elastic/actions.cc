@@ -10,13 +10,13 @@
 
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/prompt_file.h"
-#include "bench/sim/memoized_model.h"
-#include "bench/sim/virtual_run.h"
-#include "common/conversation/streamed_text.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/loader/loader.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/serving/conversation/streamed_text.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/speculation/strategies.h"
+#include "sim/memoized_model.h"
+#include "sim/virtual_run.h"
 
 namespace outrider {
 namespace {

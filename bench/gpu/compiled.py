@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / 'common/model/cuda'
+FOLDER = ROOT / 'common/engine/model/cuda/kernels'
 ARCHITECTURES = [80, 87, 90, 110]
 MAX_REGISTERS = 128
 PRODUCTS = re.compile(r'\b(few_rows|many_rows|multiply_lanes_block)<')

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/model/cuda/cases/case_memory.h"
+#include "common/engine/model/cuda/cases/case_memory.h"
 
 namespace outrider::gpu {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/gpu/device_kernels.h"
 
-#include "common/model/cuda/device.h"
+#include "common/engine/model/cuda/kernels/device.h"
 
 namespace outrider::gpu {
 namespace {

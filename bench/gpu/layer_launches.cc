@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "bench/gpu/device_kernels.h"
-#include "common/model/cpu/kernels/weight_memory.h"
-#include "common/model/cuda/lane_panels.h"
+#include "common/engine/model/cpu/kernels/weight_memory.h"
+#include "common/engine/model/cuda/kernels/lane_panels.h"
 
 namespace outrider::gpu {
 namespace {

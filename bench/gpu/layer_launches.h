@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/gpu/cuda_device.h"
-#include "common/model/cuda/cases/kernel_cases.h"
-#include "common/model/cuda/kernels.h"
+#include "common/engine/model/cuda/cases/kernel_cases.h"
+#include "common/engine/model/cuda/kernels/kernels.h"
 
 namespace outrider::gpu {
 

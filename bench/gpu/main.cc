@@ -15,8 +15,8 @@
 #include "bench/gpu/speed.h"
 #include "common/base/output_file.h"
 #include "common/base/vector_targets.h"
-#include "common/model/cuda/cases/kernel_cases.h"
-#include "common/model/cuda/cuda_device.h"
+#include "common/engine/model/cuda/cases/kernel_cases.h"
+#include "common/engine/model/cuda/device/cuda_device.h"
 
 namespace outrider::gpu {
 namespace {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "bench/rows/row_scenarios.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/cuda/cuda_model.h"
-#include "common/model/format/model_files.h"
-#include "common/model/model.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/cuda/device/cuda_model.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/engine/model/model.h"
 
 namespace outrider::gpu {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/model/cuda/device_api.h"
+#include "common/engine/model/cuda/device/device_api.h"
 
 namespace outrider::gpu {
 

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = 'common/model/cuda'
+FOLDER = 'common/engine/model/cuda/kernels'
 HEADERS = ['device.h', 'attention_tiles.h', 'quantized_rows.h', 'quantized_tiles.h']
 
 # The tests that use a file come first; if they pass, all others follow.

@@ -11,11 +11,11 @@
 
 #include "bench/gpu/model_check.h"
 #include "common/base/vector_targets.h"
-#include "common/model/cuda/cases/case_memory.h"
-#include "common/model/cuda/cases/drawn.h"
-#include "common/model/cuda/cases/kernel_cases.h"
-#include "common/model/cuda/fibers.h"
-#include "common/model/cuda/host_device.h"
+#include "common/engine/model/cuda/cases/case_memory.h"
+#include "common/engine/model/cuda/cases/drawn.h"
+#include "common/engine/model/cuda/cases/kernel_cases.h"
+#include "common/engine/model/cuda/fibers/fibers.h"
+#include "common/engine/model/cuda/fibers/host_device.h"
 
 namespace outrider::gpu {
 namespace {

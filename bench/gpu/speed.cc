@@ -6,9 +6,9 @@
 
 #include "bench/gpu/device_kernels.h"
 #include "bench/gpu/layer_launches.h"
-#include "common/model/cpu/kernels/weight_memory.h"
-#include "common/model/cuda/cases/kernel_cases.h"
-#include "common/model/cuda/lane_panels.h"
+#include "common/engine/model/cpu/kernels/weight_memory.h"
+#include "common/engine/model/cuda/cases/kernel_cases.h"
+#include "common/engine/model/cuda/kernels/lane_panels.h"
 
 namespace outrider::gpu {
 namespace {

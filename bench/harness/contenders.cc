@@ -11,7 +11,7 @@
 
 #include "bench/harness/summary.h"
 #include "bench/lab/rivals.h"
-#include "common/cli/nearest.h"
+#include "common/serving/cli/nearest.h"
 
 namespace outrider {
 namespace {

@@ -23,7 +23,7 @@
 #include "common/base/enum_names.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/model/emulated/paced_model.h"
+#include "common/engine/model/emulated/paced_model.h"
 
 namespace outrider {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "bench/harness/prompt_file.h"
-#include "common/cli/choice.h"
-#include "common/model/loader/loader.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/serving/cli/choice.h"
 
 namespace outrider {
 

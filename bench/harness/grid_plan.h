@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "common/base/enum_names.h"
-#include "common/drafting/growth_policy.h"
-#include "common/model/emulated/pace.h"
-#include "common/sampling/sampling.h"
-#include "common/verify/scheduler_types.h"
+#include "common/decoding/drafting/growth_policy.h"
+#include "common/decoding/verify/scheduling/scheduler_types.h"
+#include "common/engine/model/emulated/pace.h"
+#include "common/engine/sampling/sampling.h"
 #include "edge_client/speculation/strategy.h"
 #include "emulation/link/link.h"
 #include "emulation/path/link_profile.h"
@@ -23,7 +23,7 @@ namespace outrider {
 // `exits` of a plan: synthetic early exits after each layer of the paper's target, in virtual time.
 inline constexpr const char* kSyntheticExits = "synthetic";
 
-// A pair without models with the acceptance of a data set (bench/sim/synthetic_pair.h).
+// A pair without models with the acceptance of a data set (sim/synthetic_pair.h).
 struct SyntheticAcceptance {
   std::string name;
   double tau = 1;  // tokens per round

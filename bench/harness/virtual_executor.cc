@@ -8,11 +8,11 @@
 #include "bench/harness/delivery.h"
 #include "bench/harness/law.h"
 #include "bench/paces/paces.h"
-#include "bench/sim/synthetic_pair.h"
-#include "common/exits/find_exits.h"
+#include "common/decoding/exits/find_exits.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/metrics/timeline_recorder.h"
 #include "edge_client/report/answer_report.h"
+#include "sim/synthetic_pair.h"
 
 namespace outrider {
 namespace {

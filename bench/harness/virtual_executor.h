@@ -1,8 +1,8 @@
 // Runs the answers of a grid in virtual time: the real models at an emulated device's pace, and a
-// link by its profile, on one thread without waiting (bench/sim). All answers of a prompt share the
+// link by its profile, on one thread without waiting (sim). All answers of a prompt share the
 // rows that one of them computed.
 //
-// Bytes are those of messages, approximately (message_size() of bench/sim/sim_link.h). The link is
+// Bytes are those of messages, approximately (message_size() of sim/sim_link.h). The link is
 // the proxy's model of TCP; opening a connection takes no round trip.
 //
 // Thread rule: one thread. Ownership: the plan outlives it. SPDX-License-Identifier: Apache-2.0
@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "bench/harness/grid.h"
-#include "bench/sim/memoized_model.h"
-#include "bench/sim/virtual_run.h"
-#include "common/conversation/conversation.h"
-#include "common/exits/exit_heads.h"
-#include "common/text/tokenizer.h"
+#include "common/decoding/exits/exit_heads.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/conversation/conversation.h"
 #include "edge_client/report/answer_record.h"
 #include "edge_client/speculation/strategy.h"
+#include "sim/memoized_model.h"
+#include "sim/virtual_run.h"
 
 namespace outrider {
 

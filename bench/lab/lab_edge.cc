@@ -8,9 +8,9 @@
 #include "bench/lab/flash_bandwidth.h"
 #include "bench/lab/rivals.h"
 #include "bench/lab/shaped_trees.h"
-#include "common/cli/choice.h"
-#include "common/cli/quantities.h"
-#include "common/model/emulated/paced_model.h"
+#include "common/engine/model/emulated/paced_model.h"
+#include "common/serving/cli/choice.h"
+#include "common/serving/cli/quantities.h"
 #include "edge_client/main/edge_main.h"
 #include "edge_client/main/options.h"
 

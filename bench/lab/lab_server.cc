@@ -5,9 +5,9 @@
 
 #include "cloud_server/options.h"
 #include "cloud_server/server_main.h"
-#include "common/cli/choice.h"
-#include "common/cli/quantities.h"
-#include "common/model/emulated/paced_model.h"
+#include "common/engine/model/emulated/paced_model.h"
+#include "common/serving/cli/choice.h"
+#include "common/serving/cli/quantities.h"
 
 namespace outrider {
 namespace {

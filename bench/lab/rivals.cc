@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "common/drafting/growth_policy.h"
+#include "common/decoding/drafting/growth_policy.h"
 #include "edge_client/speculation/strategies.h"
 
 namespace outrider {

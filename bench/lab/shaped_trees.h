@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/drafting/round_planner.h"
-#include "common/drafting/trees/make_planner.h"
+#include "common/decoding/drafting/round_planner.h"
+#include "common/decoding/drafting/trees/make_planner.h"
 
 namespace outrider {
 

@@ -15,7 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/text/tokenizer.h"
 #include "edge_client/speculation/strategy.h"
 
 namespace outrider {

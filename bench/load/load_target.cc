@@ -11,8 +11,8 @@
 #include "bench/load/http_client.h"
 #include "cloud_server/admission/token_file.h"
 #include "common/base/posix.h"
-#include "common/cli/quantities.h"
-#include "common/credentials/private_file.h"
+#include "common/serving/cli/quantities.h"
+#include "common/serving/credentials/private_file.h"
 
 namespace outrider {
 namespace {

@@ -22,7 +22,7 @@
 
 #include "common/base/enum_names.h"
 #include "common/base/status.h"
-#include "common/model/emulated/pace.h"
+#include "common/engine/model/emulated/pace.h"
 
 namespace outrider {
 

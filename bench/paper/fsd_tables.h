@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/prices/prices.h"
+#include "common/serving/prices/prices.h"
 
 namespace outrider {
 

@@ -17,8 +17,8 @@
 
 #include "bench/peers/pass_timer.h"
 #include "common/base/posix.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/format/model_files.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/format/model_files.h"
 
 namespace outrider {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/model/model.h"
+#include "common/engine/model/model.h"
 
 namespace outrider {
 

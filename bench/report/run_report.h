@@ -15,7 +15,7 @@
 #include "common/base/json.h"
 #include "common/base/output_file.h"
 #include "common/base/status.h"
-#include "common/prices/prices.h"
+#include "common/serving/prices/prices.h"
 
 namespace outrider {
 

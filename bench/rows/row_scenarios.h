@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/model/model.h"
+#include "common/engine/model/model.h"
 
 namespace outrider {
 

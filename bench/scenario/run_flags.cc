@@ -12,8 +12,8 @@
 #include "bench/harness/contenders.h"
 #include "bench/scenario/scenario_file.h"
 #include "common/base/address.h"
-#include "common/cli/choice.h"
-#include "common/cli/program.h"
+#include "common/serving/cli/choice.h"
+#include "common/serving/cli/program.h"
 #include "emulation/path/link_spec.h"
 
 namespace outrider {

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "common/base/files.h"
-#include "common/cli/config_reader.h"
-#include "common/cli/nearest.h"
+#include "common/serving/cli/config_reader.h"
+#include "common/serving/cli/nearest.h"
 
 namespace outrider {
 namespace {

@@ -9,9 +9,9 @@
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/virtual_executor.h"
 #include "bench/lab/shaped_trees.h"
-#include "bench/sim/synthetic_pair.h"
-#include "common/exits/find_exits.h"
+#include "common/decoding/exits/find_exits.h"
 #include "edge_client/generation/local_draft.h"
+#include "sim/synthetic_pair.h"
 
 namespace outrider {
 namespace {

@@ -14,17 +14,17 @@
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/answer.h"
 #include "bench/paces/paces.h"
-#include "bench/sim/memoized_model.h"
-#include "bench/sim/sim_edge.h"
-#include "bench/sim/virtual_run.h"
 #include "bench/stats/statistics.h"
 #include "common/base/status.h"
-#include "common/drafting/trees/make_planner.h"
-#include "common/exits/exit_heads.h"
-#include "common/text/tokenizer.h"
-#include "common/verify/scheduler_types.h"
+#include "common/decoding/drafting/trees/make_planner.h"
+#include "common/decoding/exits/exit_heads.h"
+#include "common/decoding/verify/scheduling/scheduler_types.h"
+#include "common/engine/text/tokenizer.h"
 #include "edge_client/speculation/strategies.h"
 #include "edge_client/speculation/strategy.h"
+#include "sim/memoized_model.h"
+#include "sim/sim_edge.h"
+#include "sim/virtual_run.h"
 
 namespace outrider {
 
@@ -83,7 +83,7 @@ std::vector<TreeRival> tree_rivals();
 Result<std::vector<TreeRival>> find_tree_rivals(const std::vector<std::string>& names);
 
 // Answers of an edge without a link whose target is streamed from an emulated flash, in virtual
-// time, with real models and real tokens (bench/sim).
+// time, with real models and real tokens (sim).
 struct FlashModels {
   std::string target, draft, dtype = "auto";
   int threads = 0;

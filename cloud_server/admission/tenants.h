@@ -21,7 +21,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/sampling/text_options.h"
+#include "common/decoding/request/text_options.h"
 
 namespace outrider {
 

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "common/base/random_id.h"
-#include "common/cli/byte_size.h"
-#include "common/credentials/private_file.h"
+#include "common/serving/cli/byte_size.h"
+#include "common/serving/credentials/private_file.h"
 
 namespace outrider {
 namespace {

@@ -1,12 +1,12 @@
-// The usage record of an ended session (common/ledger).
+// The usage record of an ended session (common/serving/ledger).
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>
 
-#include "common/ledger/ledger_entry.h"
-#include "common/verify/scheduler_types.h"
+#include "common/decoding/verify/scheduling/scheduler_types.h"
+#include "common/serving/ledger/ledger_entry.h"
 
 namespace outrider {
 

@@ -14,7 +14,7 @@
 
 #include "cloud_server/http/ledger.h"
 #include "common/base/mutex.h"
-#include "common/ledger/ledger_counters.h"
+#include "common/serving/ledger/ledger_counters.h"
 
 namespace outrider {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/prices/prices.h"
-#include "common/verify/scheduler_types.h"
+#include "common/decoding/verify/scheduling/scheduler_types.h"
+#include "common/serving/prices/prices.h"
 
 namespace outrider {
 

@@ -1,5 +1,5 @@
-// The server's OpenAI routes (common/openai/routes.h), for clients without a draft: the target
-// decodes alone, under the same scheduler as edges' sessions.
+// The server's OpenAI routes (common/serving/openai/routes.h), for clients without a draft: the
+// target decodes alone, under the same scheduler as edges' sessions.
 //
 // Where the server has keys, a request needs one: Authorization: Bearer KEY. It is a session of the
 // key's tenant. Thread rule: the routes' functions on the HTTP server's thread. Ownership: all
@@ -16,12 +16,12 @@
 #include "cloud_server/admission/tenants.h"
 #include "cloud_server/faults/fault_log.h"
 #include "common/base/clock.h"
-#include "common/http/routes.h"
-#include "common/levels/level_book.h"
-#include "common/openai/routes.h"
-#include "common/sampling/sampling_defaults.h"
-#include "common/text/tokenizer.h"
-#include "common/verify/engine.h"
+#include "common/decoding/levels/level_book.h"
+#include "common/decoding/verify/scheduling/engine.h"
+#include "common/decoding/request/sampling_defaults.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/http/routes.h"
+#include "common/serving/openai/routes.h"
 
 namespace outrider {
 

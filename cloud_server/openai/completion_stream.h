@@ -14,9 +14,9 @@
 #include "cloud_server/faults/fault_log.h"
 #include "cloud_server/openai/plain_answer.h"
 #include "common/base/clock.h"
-#include "common/levels/level_book.h"
-#include "common/openai/completion_responder.h"
-#include "common/verify/engine.h"
+#include "common/decoding/levels/level_book.h"
+#include "common/decoding/verify/scheduling/engine.h"
+#include "common/serving/openai/completion_responder.h"
 
 namespace outrider {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "common/conversation/answer_length.h"
+#include "common/serving/conversation/answer_length.h"
 
 namespace outrider {
 namespace {

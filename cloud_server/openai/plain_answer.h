@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "common/conversation/conversation.h"
-#include "common/conversation/streamed_text.h"
-#include "common/openai/completion_answer.h"
-#include "common/openai/completion_request.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
+#include "common/serving/conversation/conversation.h"
+#include "common/serving/conversation/streamed_text.h"
+#include "common/serving/openai/completion_answer.h"
+#include "common/serving/openai/completion_request.h"
 
 namespace outrider {
 

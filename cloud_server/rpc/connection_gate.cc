@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "cloud_server/rpc/caller.h"
-#include "common/http/listener.h"
+#include "common/serving/http/listener.h"
 #include "proto/byte_buffer.h"
 
 namespace outrider {

@@ -16,7 +16,7 @@
 #include "common/base/mutex.h"
 #include "common/base/posix.h"
 #include "common/base/status.h"
-#include "common/credentials/certificates.h"
+#include "common/serving/credentials/certificates.h"
 
 namespace outrider {
 

@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 
 namespace outrider {
 

@@ -18,7 +18,7 @@
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/verify/engine.h"
+#include "common/decoding/verify/scheduling/engine.h"
 
 namespace outrider {
 

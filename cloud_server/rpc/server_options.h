@@ -8,7 +8,7 @@
 #include "cloud_server/admission/tenants.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
-#include "common/credentials/certificates.h"
+#include "common/serving/credentials/certificates.h"
 
 namespace outrider {
 

@@ -17,7 +17,7 @@
 #include "common/base/mutex.h"
 #include "common/base/rate_limit.h"
 #include "common/base/status.h"
-#include "common/verify/engine.h"
+#include "common/decoding/verify/scheduling/engine.h"
 
 namespace outrider {
 

@@ -15,7 +15,7 @@
 #include "bench/paces/paces.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
-#include "common/cli/program.h"
+#include "common/serving/cli/program.h"
 #include "deploy/race/lanes.h"
 #include "edge_client/report/answer_record.h"
 #include "edge_client/speculation/strategy.h"

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "common/conversation/conversation.h"
+#include "common/serving/conversation/conversation.h"
 
 namespace outrider {
 namespace {

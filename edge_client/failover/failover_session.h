@@ -19,7 +19,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/failover/link_monitor.h"
 #include "edge_client/failover/standby.h"

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "common/base/types.h"
-#include "common/protocol/verifier.h"
+#include "common/decoding/protocol/verifier.h"
 #include "edge_client/session/events.h"
 
 namespace outrider {

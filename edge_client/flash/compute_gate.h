@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "common/base/mutex.h"
-#include "common/model/model.h"
+#include "common/engine/model/model.h"
 
 namespace outrider {
 

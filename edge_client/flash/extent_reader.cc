@@ -7,7 +7,7 @@
 #include <deque>
 #include <utility>
 
-#include "common/model/cpu/anonymous_memory.h"
+#include "common/engine/model/cpu/anonymous_memory.h"
 #include "edge_client/flash/extent_file.h"
 #include "edge_client/flash/uring_reader.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/model/cpu/pack/pack_checksum.h"
+#include "common/engine/model/cpu/pack/pack_checksum.h"
 
 namespace outrider {
 namespace {

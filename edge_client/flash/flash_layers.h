@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/model/cpu/anonymous_memory.h"
-#include "common/model/cpu/layer_store.h"
-#include "common/model/cpu/model_pack.h"
+#include "common/engine/model/cpu/anonymous_memory.h"
+#include "common/engine/model/cpu/layer_store.h"
+#include "common/engine/model/cpu/model_pack.h"
 #include "edge_client/flash/compute_gate.h"
 #include "edge_client/flash/extent_reader.h"
 #include "edge_client/flash/memory_plan.h"

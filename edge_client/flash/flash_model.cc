@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/cpu/cpu_pass.h"
-#include "common/model/format/architecture.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/cpu_pass.h"
+#include "common/engine/model/format/architecture.h"
 #include "edge_client/flash/streamed_experts.h"
 #include "edge_client/flash/whole_file_model.h"
 

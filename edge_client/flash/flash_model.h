@@ -14,8 +14,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/model/cpu/model_pack.h"
-#include "common/model/model.h"
+#include "common/engine/model/cpu/model_pack.h"
+#include "common/engine/model/model.h"
 #include "edge_client/flash/compute_gate.h"
 #include "edge_client/flash/extent_reader.h"
 #include "edge_client/flash/flash_layers.h"

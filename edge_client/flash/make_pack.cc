@@ -13,10 +13,10 @@
 #include "common/base/processors.h"
 #include "common/base/thread_pool.h"
 #include "common/base/vector_targets.h"
-#include "common/exits/find_exits.h"
-#include "common/model/cpu/model_pack_writer.h"
-#include "common/model/format/architecture.h"
-#include "common/text/tokenizer_texts.h"
+#include "common/decoding/exits/find_exits.h"
+#include "common/engine/model/cpu/model_pack_writer.h"
+#include "common/engine/model/format/architecture.h"
+#include "common/engine/text/tokenizer_texts.h"
 
 namespace outrider {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/exits/adapters.h"
-#include "common/model/cpu/cpu_weights.h"
-#include "common/model/cpu/model_pack.h"
-#include "common/sampling/sampling_defaults.h"
-#include "common/text/tokenizer.h"
+#include "common/decoding/exits/adapters.h"
+#include "common/engine/model/cpu/cpu_weights.h"
+#include "common/engine/model/cpu/model_pack.h"
+#include "common/decoding/request/sampling_defaults.h"
+#include "common/engine/text/tokenizer.h"
 
 namespace outrider {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/model/cpu/pack/pack_checksum.h"
+#include "common/engine/model/cpu/pack/pack_checksum.h"
 
 namespace outrider {
 namespace {

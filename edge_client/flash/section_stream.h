@@ -30,7 +30,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/model/cpu/anonymous_memory.h"
+#include "common/engine/model/cpu/anonymous_memory.h"
 #include "edge_client/flash/extent_reader.h"
 #include "edge_client/flash/memory_ring.h"
 

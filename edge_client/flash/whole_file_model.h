@@ -12,7 +12,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/model/model.h"
+#include "common/engine/model/model.h"
 
 namespace outrider {
 

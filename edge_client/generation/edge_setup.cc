@@ -12,9 +12,9 @@
 
 #include "common/base/address.h"
 #include "common/base/processors.h"
-#include "common/credentials/private_file.h"
-#include "common/drafting/lookup/lookup_model.h"
-#include "common/model/format/model_files.h"
+#include "common/decoding/drafting/lookup/lookup_model.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/serving/credentials/private_file.h"
 #include "edge_client/flash/memory_plan.h"
 #include "edge_client/generation/lookup_corpus.h"
 

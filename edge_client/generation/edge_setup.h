@@ -14,9 +14,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/ledger/processor_energy.h"
-#include "common/prices/prices.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/ledger/processor_energy.h"
+#include "common/serving/prices/prices.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/generation/generator.h"
 #include "edge_client/generation/local_draft.h"

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "common/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/cpu_model.h"
 
 namespace outrider {
 

@@ -16,10 +16,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/levels/level_book.h"
-#include "common/model/format/elastic_table.h"
-#include "common/model/model.h"
-#include "common/verify/engine.h"
+#include "common/decoding/levels/level_book.h"
+#include "common/decoding/verify/scheduling/engine.h"
+#include "common/engine/model/format/elastic_table.h"
+#include "common/engine/model/model.h"
 #include "edge_client/flash/flash_model.h"
 #include "edge_client/verifiers/resident.h"
 

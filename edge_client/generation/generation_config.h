@@ -15,13 +15,13 @@
 #include "common/base/enum_names.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/drafting/drafter.h"
-#include "common/drafting/lookup/draft_source.h"
-#include "common/model/loader/loader.h"
-#include "common/model/model_pacer.h"
-#include "common/sampling/sampling_defaults.h"
-#include "common/sampling/slo.h"
-#include "common/sampling/text_options.h"
+#include "common/decoding/drafting/drafter.h"
+#include "common/decoding/drafting/lookup/draft_source.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/engine/model/model_pacer.h"
+#include "common/decoding/request/sampling_defaults.h"
+#include "common/decoding/request/slo.h"
+#include "common/decoding/request/text_options.h"
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/flash/flash_model.h"
 #include "edge_client/session/stream_link.h"
@@ -76,8 +76,8 @@ struct GenerationConfig {
   // Whether the target's generation_config.json counts, and what flags say in its place.
   GenerationConfigUse generation_config = GenerationConfigUse::kNone;
   SamplingDefaults sampling = {};
-  std::string price_file;                   // as common/prices says; empty: nothing has a price
-  std::shared_ptr<ModelPacer> draft_pacer;  // null: as fast as it goes
+  std::string price_file;  // as common/serving/prices says; empty: nothing has a price
+  std::shared_ptr<ModelPacer> draft_pacer;              // null: as fast as it goes
   DrafterOptions drafter = {.workers = kDraftWorkers};  // its bounds are the draft's
   std::optional<Mode> mode;    // nothing: auto if both targets are named, else the one that is
   std::string elastic;         // level table of `target`; empty: it has no levels

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/base/random_id.h"
-#include "common/conversation/answer_length.h"
-#include "common/conversation/streamed_text.h"
+#include "common/serving/conversation/answer_length.h"
+#include "common/serving/conversation/streamed_text.h"
 #include "edge_client/report/answer_ledger.h"
 #include "edge_client/report/answer_report.h"
 

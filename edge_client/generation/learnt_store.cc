@@ -14,7 +14,7 @@
 #include "common/base/json.h"
 #include "common/base/json_record.h"
 #include "common/base/output_file.h"
-#include "common/drafting/trees/tree_memory.h"
+#include "common/decoding/drafting/trees/tree_memory.h"
 
 namespace outrider {
 namespace {

@@ -17,8 +17,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/types.h"
-#include "common/levels/level_choice.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/levels/level_choice.h"
+#include "common/decoding/protocol/messages.h"
 #include "edge_client/session/decoding_session.h"
 #include "edge_client/session/events.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "common/model/devices/device_models.h"
+#include "common/engine/model/devices/device_models.h"
 
 namespace outrider {
 

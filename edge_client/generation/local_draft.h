@@ -8,8 +8,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/drafting/drafter.h"
-#include "common/model/model.h"
+#include "common/decoding/drafting/drafter.h"
+#include "common/engine/model/model.h"
 #include "edge_client/flash/compute_gate.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/shell/draft_worker.h"

@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "common/base/files.h"
-#include "common/exits/adapter_heads.h"
-#include "common/exits/find_exits.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/devices/device_models.h"
-#include "common/model/format/elastic_table.h"
-#include "common/model/format/model_files.h"
+#include "common/decoding/exits/adapter_heads.h"
+#include "common/decoding/exits/find_exits.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/devices/device_models.h"
+#include "common/engine/model/format/elastic_table.h"
+#include "common/engine/model/format/model_files.h"
 #include "edge_client/flash/make_pack.h"
 #include "edge_client/flash/memory_plan.h"
 

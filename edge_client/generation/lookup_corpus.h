@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/drafting/lookup/lookup_model.h"
-#include "common/text/tokenizer.h"
+#include "common/decoding/drafting/lookup/lookup_model.h"
+#include "common/engine/text/tokenizer.h"
 
 namespace outrider {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/conversation/named_templates.h"
+#include "common/serving/conversation/named_templates.h"
 
 namespace outrider {
 namespace {

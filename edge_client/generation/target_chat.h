@@ -22,9 +22,9 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/conversation/chat_template.h"
-#include "common/protocol/target_description.h"
-#include "common/sampling/sampling_defaults.h"
+#include "common/decoding/protocol/target_description.h"
+#include "common/decoding/request/sampling_defaults.h"
+#include "common/serving/conversation/chat_template.h"
 
 namespace outrider {
 

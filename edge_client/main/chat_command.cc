@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-#include "common/cli/program.h"
-#include "common/conversation/answer_length.h"
-#include "common/conversation/conversation.h"
-#include "common/text/pipeline/utf8.h"
+#include "common/engine/text/pipeline/utf8.h"
+#include "common/serving/cli/program.h"
+#include "common/serving/conversation/answer_length.h"
+#include "common/serving/conversation/conversation.h"
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"

@@ -12,7 +12,7 @@
 
 #include "common/base/json.h"
 #include "common/base/posix.h"
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/base/json.h"
-#include "common/cli/program.h"
-#include "common/text/pipeline/utf8.h"
+#include "common/engine/text/pipeline/utf8.h"
+#include "common/serving/cli/program.h"
 #include "edge_client/doctor/device_doctor.h"
 #include "edge_client/doctor/diagnosis.h"
 #include "edge_client/doctor/link_doctor.h"

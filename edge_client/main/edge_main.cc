@@ -5,8 +5,8 @@
 #include <string>
 
 #include "common/base/processors.h"
-#include "common/cli/program.h"
-#include "common/cli/resources.h"
+#include "common/serving/cli/program.h"
+#include "common/serving/cli/resources.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/options.h"
 #include "proto/grpc_log.h"

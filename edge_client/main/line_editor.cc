@@ -14,7 +14,7 @@
 #include <cwctype>
 #include <utility>
 
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 namespace {

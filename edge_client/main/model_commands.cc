@@ -13,10 +13,10 @@
 
 #include "common/base/json.h"
 #include "common/base/posix.h"
-#include "common/cli/program.h"
-#include "common/conversation/conversation.h"
-#include "common/text/token_ids.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/text/token_ids.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/cli/program.h"
+#include "common/serving/conversation/conversation.h"
 #include "edge_client/flash/make_pack.h"
 #include "edge_client/main/commands.h"
 

@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/conversation/conversation.h"
+#include "common/serving/conversation/conversation.h"
 #include "edge_client/flash/make_pack.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/serve/edge_server.h"

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "common/base/files.h"
-#include "common/cli/program.h"
-#include "common/conversation/conversation.h"
-#include "common/telemetry/log.h"
-#include "common/text/pipeline/utf8.h"
+#include "common/engine/text/pipeline/utf8.h"
+#include "common/serving/cli/program.h"
+#include "common/serving/conversation/conversation.h"
+#include "common/serving/telemetry/log.h"
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 #include "edge_client/metrics/predraft_stats.h"
 #include "edge_client/metrics/session_observer.h"
 #include "edge_client/metrics/time_spent.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/drafting/hypothesis_tree.h"
+#include "common/decoding/drafting/hypothesis_tree.h"
 
 namespace outrider {
 

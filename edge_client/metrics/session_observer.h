@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/drafting/draft_step.h"
-#include "common/drafting/hypothesis_tree.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/drafting/draft_step.h"
+#include "common/decoding/drafting/hypothesis_tree.h"
+#include "common/decoding/protocol/messages.h"
 #include "edge_client/metrics/verified_round.h"
 
 namespace outrider {

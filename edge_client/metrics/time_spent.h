@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "common/base/clock.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 
 namespace outrider {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/types.h"
-#include "common/protocol/messages.h"
-#include "common/tree/mirrored_tree.h"
+#include "common/decoding/protocol/messages.h"
+#include "common/decoding/tree/mirrored_tree.h"
 
 namespace outrider {
 

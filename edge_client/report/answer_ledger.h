@@ -1,9 +1,9 @@
-// The usage record of an answer (common/ledger). Bytes are with framing.
+// The usage record of an answer (common/serving/ledger). Bytes are with framing.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/ledger/ledger_entry.h"
+#include "common/serving/ledger/ledger_entry.h"
 #include "edge_client/report/answer_record.h"
 
 namespace outrider {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/base/types.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 #include "edge_client/report/answer_record.h"
 #include "edge_client/session/events.h"
 #include "edge_client/speculation/pair_profile.h"

@@ -1,12 +1,12 @@
-// Between the edge's answers and the form that OpenAI's clients read (common/openai).
+// Between the edge's answers and the form that OpenAI's clients read (common/serving/openai).
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>
 
-#include "common/openai/completion_answer.h"
-#include "common/openai/completion_request.h"
+#include "common/serving/openai/completion_answer.h"
+#include "common/serving/openai/completion_request.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/report/answer_report.h"
 #include "edge_client/session/events.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 #include "edge_client/serve/answer_form.h"
 
 namespace outrider {

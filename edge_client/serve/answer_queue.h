@@ -18,8 +18,8 @@
 #include <thread>
 
 #include "common/base/mutex.h"
-#include "common/openai/completion_responder.h"
-#include "common/verify/fairness.h"
+#include "common/decoding/verify/scheduling/fairness.h"
+#include "common/serving/openai/completion_responder.h"
 #include "edge_client/generation/generator.h"
 #include "edge_client/serve/link_watch.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "common/base/enum_names.h"
-#include "common/ledger/ledger_counters.h"
+#include "common/serving/ledger/ledger_counters.h"
 #include "edge_client/report/answer_ledger.h"
 
 namespace outrider {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/json.h"
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 #include "edge_client/report/answer_ledger.h"
 #include "edge_client/serve/answer_form.h"
 #include "edge_client/serve/chat_page.h"

@@ -22,9 +22,9 @@
 
 #include "common/base/address.h"
 #include "common/base/status.h"
-#include "common/http/health_routes.h"
-#include "common/http/server.h"
-#include "common/openai/routes.h"
+#include "common/serving/http/health_routes.h"
+#include "common/serving/http/server.h"
+#include "common/serving/openai/routes.h"
 #include "edge_client/generation/generator.h"
 #include "edge_client/generation/target_chat.h"
 #include "edge_client/serve/answer_queue.h"

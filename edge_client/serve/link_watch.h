@@ -20,7 +20,7 @@
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
 #include "common/base/mutex.h"
-#include "common/protocol/link_probe.h"
+#include "common/decoding/protocol/link_probe.h"
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/failover/link_monitor.h"
 #include "edge_client/session/events.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/types.h"
-#include "common/conversation/answer_text.h"
+#include "common/serving/conversation/answer_text.h"
 #include "edge_client/session/events.h"
 
 namespace outrider {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "common/conversation/answer_length.h"
+#include "common/serving/conversation/answer_length.h"
 #include "edge_client/metrics/verified_round.h"
 #include "edge_client/session/opening.h"
 

@@ -28,9 +28,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/conversation/answer_text.h"
-#include "common/drafting/drafter.h"
-#include "common/sampling/text_options.h"
+#include "common/decoding/drafting/drafter.h"
+#include "common/decoding/request/text_options.h"
+#include "common/serving/conversation/answer_text.h"
 #include "edge_client/metrics/figure_recorder.h"
 #include "edge_client/metrics/session_observer.h"
 #include "edge_client/session/answer.h"

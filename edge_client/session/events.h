@@ -1,5 +1,5 @@
 // The interface between the code that decides one answer and the loops that drive it
-// (shell/runner.h, bench/sim/sim_edge.h): events go in, actions come out, both as plain values. A
+// (shell/runner.h, sim/sim_edge.h): events go in, actions come out, both as plain values. A
 // loop connects streams to the verifiers of its VerifierRoutes.
 //
 //   start (handle)* until a Finish
@@ -19,9 +19,9 @@
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
 #include "common/base/status.h"
-#include "common/drafting/draft_step.h"
-#include "common/protocol/link_probe.h"
-#include "common/protocol/verifier.h"
+#include "common/decoding/drafting/draft_step.h"
+#include "common/decoding/protocol/link_probe.h"
+#include "common/decoding/protocol/verifier.h"
 #include "edge_client/speculation/speculation_actions.h"
 
 namespace outrider {

@@ -12,9 +12,9 @@
 #include <optional>
 
 #include "common/base/status.h"
-#include "common/drafting/hypothesis_tree.h"
-#include "common/protocol/messages.h"
-#include "common/tree/mirrored_tree.h"
+#include "common/decoding/drafting/hypothesis_tree.h"
+#include "common/decoding/protocol/messages.h"
+#include "common/decoding/tree/mirrored_tree.h"
 
 namespace outrider {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 #include "edge_client/session/decoding_session.h"
 
 namespace outrider {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 #include "edge_client/speculation/speculation_actions.h"
 
 namespace outrider {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/drafting/growth_policy.h"
+#include "common/decoding/drafting/growth_policy.h"
 
 namespace outrider {
 namespace {

@@ -18,9 +18,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/types.h"
-#include "common/conversation/answer_text.h"
-#include "common/drafting/drafter.h"
-#include "common/tree/mirrored_tree.h"
+#include "common/decoding/drafting/drafter.h"
+#include "common/decoding/tree/mirrored_tree.h"
+#include "common/serving/conversation/answer_text.h"
 #include "edge_client/session/decoding_session.h"
 #include "edge_client/session/events.h"
 

@@ -23,7 +23,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 #include "edge_client/speculation/speculation_actions.h"
 
 namespace outrider {

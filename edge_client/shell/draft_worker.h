@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "common/base/mutex.h"
-#include "common/drafting/draft_engine.h"
+#include "common/decoding/drafting/draft_engine.h"
 
 namespace outrider {
 

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 namespace {

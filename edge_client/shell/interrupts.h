@@ -1,6 +1,7 @@
 // Ctrl-C and SIGTERM as a calm event: the first asks the work to end well, the second ends the
-// process at once with 130. SIGHUP opens the log's file again (common/telemetry/log.h); where the
-// log has no file, it is a terminal that is gone, and means SIGTERM, or nothing under nohup.
+// process at once with 130. SIGHUP opens the log's file again (common/serving/telemetry/log.h);
+// where the log has no file, it is a terminal that is gone, and means SIGTERM, or nothing under
+// nohup.
 //
 // The signals are blocked in every thread and taken by one thread with sigwait(), so no code runs
 // inside a signal handler. Construct it first of all in main(): threads inherit the mask, and a

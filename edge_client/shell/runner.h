@@ -19,7 +19,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/sampling/text_options.h"
+#include "common/engine/sampling/sampling.h"
 #include "edge_client/session/events.h"
 #include "edge_client/shell/draft_worker.h"
 

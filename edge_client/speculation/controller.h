@@ -31,8 +31,8 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/drafting/drafter.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/drafting/drafter.h"
+#include "common/decoding/protocol/messages.h"
 #include "edge_client/speculation/exit_cost_benefit.h"
 #include "edge_client/speculation/pair_profile.h"
 #include "edge_client/speculation/round_worth.h"

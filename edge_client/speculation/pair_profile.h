@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "common/exits/online_calibration.h"
+#include "common/decoding/exits/online_calibration.h"
 
 namespace outrider {
 
-// How long passes of one shape took recently (common/drafting/trees/tree_memory.h).
+// How long passes of one shape took recently (common/decoding/drafting/trees/tree_memory.h).
 struct PassProfile {
   std::int32_t rows = 0;
   std::int32_t leaves = 0;

@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/types.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 
 namespace outrider {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/drafting/hypothesis_tree.h"
+#include "common/decoding/drafting/hypothesis_tree.h"
 #include "edge_client/speculation/timings.h"
 
 namespace outrider {

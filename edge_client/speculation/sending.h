@@ -26,7 +26,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/types.h"
-#include "common/drafting/drafter.h"
+#include "common/decoding/drafting/drafter.h"
 #include "edge_client/speculation/timings.h"
 
 namespace outrider {

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "common/drafting/draft_step.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/drafting/draft_step.h"
+#include "common/decoding/protocol/messages.h"
 
 namespace outrider {
 

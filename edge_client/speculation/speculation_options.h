@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "common/drafting/growth_policy.h"
-#include "common/drafting/trees/make_planner.h"
+#include "common/decoding/drafting/growth_policy.h"
+#include "common/decoding/drafting/trees/make_planner.h"
 #include "edge_client/speculation/strategy.h"
 
 namespace outrider {

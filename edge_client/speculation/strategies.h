@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "common/drafting/trees/tree_memory.h"
+#include "common/decoding/drafting/trees/tree_memory.h"
 #include "edge_client/speculation/controller.h"
 #include "edge_client/speculation/speculation_options.h"
 #include "edge_client/speculation/strategy.h"
@@ -54,10 +54,10 @@ class SdStrategy final : public SpeculationStrategy {
 };
 
 // Speculative decoding whose rounds are trees: LLMCad, EdgeLLM, LEVER and ours, by
-// the planner's name (common/drafting/trees). A round is drafted as the planner says and verified
-// in one pass. With provisional generation (EdgeLLM, section III-D) the draft goes on with the
-// likeliest tokens while the verdict is awaited; what the verdict confirms stays, with its keys and
-// values.
+// the planner's name (common/decoding/drafting/trees). A round is drafted as the planner says and
+// verified in one pass. With provisional generation (EdgeLLM, section III-D) the draft goes on with
+// the likeliest tokens while the verdict is awaited; what the verdict confirms stays, with its keys
+// and values.
 class TreeStrategy final : public SpeculationStrategy {
  public:
   // chain: the round if the kind of tree is a chain. memory: null to begin with nothing.

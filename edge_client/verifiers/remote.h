@@ -30,8 +30,8 @@
 
 #include "common/base/address.h"
 #include "common/base/mutex.h"
-#include "common/protocol/target_description.h"
-#include "common/protocol/verifier.h"
+#include "common/decoding/protocol/target_description.h"
+#include "common/decoding/protocol/verifier.h"
 
 namespace grpc {
 class Channel;

@@ -28,7 +28,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/protocol/verifier.h"
+#include "common/decoding/protocol/verifier.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {

@@ -13,9 +13,9 @@
 #include <sstream>
 #include <utility>
 
-#include "common/credentials/certificates.h"
-#include "common/credentials/private_file.h"
-#include "common/telemetry/log.h"
+#include "common/serving/credentials/certificates.h"
+#include "common/serving/credentials/private_file.h"
+#include "common/serving/telemetry/log.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
 #include "proto/grpc_status.h"

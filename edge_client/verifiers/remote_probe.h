@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/base/mutex.h"
-#include "common/protocol/link_probe.h"
+#include "common/decoding/protocol/link_probe.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {

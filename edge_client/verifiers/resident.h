@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "common/protocol/verifier.h"
-#include "common/verify/engine.h"
+#include "common/decoding/protocol/verifier.h"
+#include "common/decoding/verify/scheduling/engine.h"
 
 namespace outrider {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/json_record.h"
-#include "common/cli/program.h"
+#include "common/serving/cli/program.h"
 #include "emulation/link/proxy_link.h"
 #include "emulation/path/link_spec.h"
 

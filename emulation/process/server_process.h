@@ -11,7 +11,7 @@
 #include "common/base/json.h"
 #include "common/base/posix.h"
 #include "common/base/status.h"
-#include "common/model/model_pacer.h"
+#include "common/engine/model/model_pacer.h"
 #include "emulation/process/process.h"
 
 namespace outrider {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/conversation/jinja/steps.h"
-#include "common/conversation/jinja/template.h"
+#include "common/serving/conversation/jinja/steps.h"
+#include "common/serving/conversation/jinja/template.h"
 
 namespace {
 

@@ -1,12 +1,12 @@
 // The body of an OpenAI client's request: an accepted one is within its ranges and can be encoded
 // or is refused, and an error has a client error code. SPDX-License-Identifier: Apache-2.0
-#include "common/openai/completion_request.h"
+#include "common/serving/openai/completion_request.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "tests/unit/common/text/small_tokenizers.h"
+#include "tests/unit/common/engine/text/small_tokenizers.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // The file behind --config: any bytes give entries or an error that names the line.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cli/config_file.h"
+#include "common/serving/cli/config_file.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "common/conversation/stop_strings.h"
-#include "common/text/pipeline/utf8.h"
-#include "common/text/streaming_detokenizer.h"
-#include "tests/unit/common/text/small_tokenizers.h"
+#include "common/engine/text/pipeline/utf8.h"
+#include "common/engine/text/streaming_detokenizer.h"
+#include "common/serving/conversation/stop_strings.h"
+#include "tests/unit/common/engine/text/small_tokenizers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using outrider::Tokenizer;

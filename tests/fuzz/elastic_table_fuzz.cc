@@ -1,6 +1,6 @@
 // The text of an elastic.json: an accepted one is nested, has permutations and whole groups, and
 // survives writing and reading. SPDX-License-Identifier: Apache-2.0
-#include "common/model/format/elastic_table.h"
+#include "common/engine/model/format/elastic_table.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "common/base/sha256.h"
-#include "common/exits/adapters.h"
-#include "common/model/format/dtype.h"
+#include "common/decoding/exits/adapters.h"
+#include "common/engine/model/format/dtype.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // The text of a generation_config.json: accepted end tokens are in the vocabulary.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/model/format/config.h"
+#include "common/engine/model/format/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::int32_t kVocab = 32000;

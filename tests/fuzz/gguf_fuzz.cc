@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/gguf/gguf_header.h"
-#include "common/model/format/gguf_config.h"
-#include "common/text/pipeline/utf8.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/gguf/gguf_header.h"
+#include "common/engine/model/format/gguf_config.h"
+#include "common/engine/text/pipeline/utf8.h"
+#include "common/engine/text/tokenizer.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/http/request_parser.h"
+#include "common/serving/http/request_parser.h"
 
 namespace {
 

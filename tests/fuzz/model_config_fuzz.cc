@@ -1,6 +1,6 @@
 // The text of a config.json: an accepted one is bounded, and survives writing and reading.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/model/format/config.h"
+#include "common/engine/model/format/config.h"
 
 namespace {
 

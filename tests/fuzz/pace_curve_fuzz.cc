@@ -1,6 +1,6 @@
 // The text of --pace-pass-ms and --pace-step-ms: an accepted one is finite, and survives writing
 // and reading. SPDX-License-Identifier: Apache-2.0
-#include "common/model/emulated/pace.h"
+#include "common/engine/model/emulated/pace.h"
 
 #include <cstddef>
 

@@ -9,7 +9,7 @@
 // is read completely: its tensors, then a pass of the model, with each tensor and matrix in memory
 // of exactly its size, so that AddressSanitizer detects a read beyond. The same input is also used
 // as a whole file, and as the text of an index. SPDX-License-Identifier: Apache-2.0
-#include "common/model/cpu/model_pack.h"
+#include "common/engine/model/cpu/model_pack.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,11 +28,11 @@
 #include "common/base/json_record.h"
 #include "common/base/posix.h"
 #include "common/base/thread_pool.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/cpu/kernels/weight_memory.h"
-#include "common/model/cpu/model_pack_writer.h"
-#include "common/model/cpu/pack/pack_checksum.h"
-#include "common/model/format/model_writer.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/kernels/weight_memory.h"
+#include "common/engine/model/cpu/model_pack_writer.h"
+#include "common/engine/model/cpu/pack/pack_checksum.h"
+#include "common/engine/model/format/model_writer.h"
 
 namespace {
 

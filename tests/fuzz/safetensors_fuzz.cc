@@ -1,6 +1,6 @@
 // Bytes of a weight file: every accepted tensor lies in the file, aligned and without overlap.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/model/format/safetensors.h"
+#include "common/engine/model/format/safetensors.h"
 
 namespace {
 

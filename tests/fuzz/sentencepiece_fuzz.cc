@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "common/text/pipeline/utf8.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/text/pipeline/utf8.h"
+#include "common/engine/text/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view model(reinterpret_cast<const char*>(data), size);

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/sim/sim_server.h"
 #include "common/base/status.h"
-#include "common/verify/scheduler.h"
+#include "common/decoding/verify/scheduling/scheduler.h"
+#include "sim/sim_server.h"
 #include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 

@@ -1,6 +1,6 @@
 // The text of a model.safetensors.index.json: no file name leads out of the model directory.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/model/format/safetensors.h"
+#include "common/engine/model/format/safetensors.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -8,12 +8,12 @@
 #include <set>
 
 #include "common/base/sha256.h"
-#include "common/gguf/gguf_file.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/cpu/kernels/panel_writer.h"
-#include "common/model/cpu/stored_blocks.h"
-#include "common/model/cpu/weight_converter.h"
-#include "common/model/format/stored_tensors.h"
+#include "common/engine/gguf/gguf_file.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/kernels/panel_writer.h"
+#include "common/engine/model/cpu/stored_blocks.h"
+#include "common/engine/model/cpu/weight_converter.h"
+#include "common/engine/model/format/stored_tensors.h"
 #include "tests/golden/model_goldens.h"
 #include "tests/support/paths.h"
 

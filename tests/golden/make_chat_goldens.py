@@ -3,7 +3,7 @@
 """What models' own chat templates write, by jinja2: makes text/templates.json.
 
 Run by hand, with requirements.txt beside this file installed, on files of templates (.jinja, the exact text), each under the name that
---chat-template has for it (common/conversation/named_templates.h):
+--chat-template has for it (common/serving/conversation/named_templates.h):
 
     python3 tests/golden/make_chat_goldens.py NAME=FILE.jinja ..
 

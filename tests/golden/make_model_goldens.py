@@ -7,7 +7,7 @@ Run by hand, with torch, transformers and numpy installed:
 
     python3 tests/golden/make_model_goldens.py
 
-No random weights are stored: random_tensor() of common/model/format/model_writer.h gives the same ones from the
+No random weights are stored: random_tensor() of common/engine/model/format/model_writer.h gives the same ones from the
 tensors' names, and the test writes the model directories itself.
 """
 import json

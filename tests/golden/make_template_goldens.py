@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Renders small templates with Python's jinja2, as transformers sets it up, for common/conversation/jinja.
+"""Renders small templates with Python's jinja2, as transformers sets it up, for common/serving/conversation/jinja.
 
   tests/golden/make_template_goldens.py     writes templates/templates.json
 

@@ -6,10 +6,10 @@
 #include <functional>
 #include <set>
 
-#include "common/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/cpu_model.h"
 #include "tests/golden/model_goldens.h"
 #include "tests/support/paths.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

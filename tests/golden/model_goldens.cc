@@ -11,8 +11,8 @@
 #include <map>
 
 #include "common/base/files.h"
-#include "common/model/format/model_writer.h"
-#include "common/model/format/safetensors_writer.h"
+#include "common/engine/model/format/model_writer.h"
+#include "common/engine/model/format/safetensors_writer.h"
 #include "tests/support/paths.h"
 
 namespace outrider {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/model/format/dtype.h"
-#include "common/model/format/model_files.h"
-#include "common/model/model.h"
+#include "common/engine/model/format/dtype.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/engine/model/model.h"
 
 namespace outrider {
 

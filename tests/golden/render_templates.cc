@@ -4,7 +4,7 @@
 #include <iostream>
 #include <string>
 
-#include "common/conversation/jinja/template.h"
+#include "common/serving/conversation/jinja/template.h"
 
 int main() {
   using Json = nlohmann::ordered_json;

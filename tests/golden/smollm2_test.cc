@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "common/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/cpu_model.h"
 #include "tests/golden/model_goldens.h"
 #include "tests/support/paths.h"
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "common/text/tokenizer.h"
+#include "common/engine/text/tokenizer.h"
 
 namespace outrider {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "common/model/loader/loader.h"
-#include "common/model/torch/torch_model.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/engine/model/torch/torch_model.h"
 #include "tests/golden/model_goldens.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

@@ -1,6 +1,6 @@
 // The torch pass with copies that arrive late, as a GPU's do: the order of things, on the CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/model/torch/torch_pass.h"
+#include "common/engine/model/torch/torch_pass.h"
 
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "tests/golden/model_goldens.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

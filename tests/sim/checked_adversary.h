@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "bench/edges/adversary.h"
-#include "bench/sim/sim_link.h"
-#include "bench/sim/simulation.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
+#include "sim/sim_link.h"
+#include "sim/simulation.h"
 #include "tests/sim/reference_model.h"
 #include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"

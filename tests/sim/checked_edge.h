@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/sim/sim_edge.h"
-#include "bench/sim/sim_link.h"
-#include "bench/sim/simulation.h"
+#include "sim/sim_edge.h"
+#include "sim/sim_link.h"
+#include "sim/simulation.h"
 #include "tests/sim/exit_forger.h"
 #include "tests/sim/reference_model.h"
 #include "tests/sim/toy_draft.h"

@@ -11,8 +11,8 @@
 
 #include "bench/lab/rivals.h"
 #include "bench/lab/shaped_trees.h"
-#include "bench/sim/sim_link.h"
-#include "bench/sim/sim_server.h"
+#include "sim/sim_link.h"
+#include "sim/sim_server.h"
 #include "tests/sim/checked_edge.h"
 #include "tests/sim/fault_injector.h"
 #include "tests/sim/seeds.h"

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "bench/sim/simulation.h"
-#include "common/protocol/messages.h"
-#include "common/tree/mirrored_tree.h"
+#include "common/decoding/protocol/messages.h"
+#include "common/decoding/tree/mirrored_tree.h"
+#include "sim/simulation.h"
 
 namespace outrider {
 

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "bench/paces/paces.h"
-#include "bench/sim/sim_edge.h"
-#include "bench/sim/sim_link.h"
-#include "bench/sim/sim_server.h"
-#include "bench/sim/synthetic_pair.h"
 #include "bench/stats/statistics.h"
-#include "common/exits/online_calibration.h"
+#include "common/decoding/exits/online_calibration.h"
+#include "sim/sim_edge.h"
+#include "sim/sim_link.h"
+#include "sim/sim_server.h"
+#include "sim/synthetic_pair.h"
 
 namespace outrider {
 namespace {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/sim/sim_link.h"
-#include "bench/sim/sim_server.h"
+#include "sim/sim_link.h"
+#include "sim/sim_server.h"
 #include "tests/sim/checked_edge.h"
 #include "tests/sim/seeds.h"
 #include "tests/sim/sim_probe.h"

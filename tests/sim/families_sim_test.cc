@@ -9,20 +9,20 @@
 #include <utility>
 #include <vector>
 
-#include "bench/sim/sim_edge.h"
-#include "bench/sim/sim_link.h"
-#include "bench/sim/sim_server.h"
 #include "common/base/enum_names.h"
 #include "common/base/thread_pool.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/cpu/model_pack_writer.h"
-#include "common/model/cuda/cuda_model.h"
-#include "common/model/cuda/host_device.h"
-#include "common/sampling/sampling.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/model_pack_writer.h"
+#include "common/engine/model/cuda/device/cuda_model.h"
+#include "common/engine/model/cuda/fibers/host_device.h"
+#include "common/engine/sampling/sampling.h"
 #include "edge_client/flash/flash_model.h"
+#include "sim/sim_edge.h"
+#include "sim/sim_link.h"
+#include "sim/sim_server.h"
 #include "tests/sim/sim_probe.h"
-#include "tests/unit/common/model/cpu/small_models.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/cpu/small_models.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

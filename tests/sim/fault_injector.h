@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
-#include "bench/sim/sim_link.h"
-#include "bench/sim/sim_server.h"
-#include "bench/sim/simulation.h"
+#include "sim/sim_link.h"
+#include "sim/sim_server.h"
+#include "sim/simulation.h"
 
 namespace outrider {
 

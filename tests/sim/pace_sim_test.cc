@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/paces/paces.h"
-#include "bench/sim/sim_link.h"
-#include "bench/sim/sim_server.h"
+#include "sim/sim_link.h"
+#include "sim/sim_server.h"
 #include "tests/sim/checked_edge.h"
 #include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"

@@ -1,6 +1,6 @@
 // "Positions, ids and states" of docs/protocol.md once more, as naively as can be: a node is the
 // whole text from position 0 to itself, and its state is a comparison of two texts. Written apart
-// from common/tree, to check both sides' trees against.
+// from common/decoding/tree, to check both sides' trees against.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/tree/mirrored_tree.h"
+#include "common/decoding/tree/mirrored_tree.h"
 
 namespace outrider {
 

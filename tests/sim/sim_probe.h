@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "bench/sim/sim_link.h"
-#include "bench/sim/simulation.h"
-#include "common/protocol/link_probe.h"
+#include "common/decoding/protocol/link_probe.h"
+#include "sim/sim_link.h"
+#include "sim/simulation.h"
 
 namespace outrider {
 

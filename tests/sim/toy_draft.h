@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "common/model/model.h"
+#include "common/engine/model/model.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "common/exits/exit_heads.h"
+#include "common/decoding/exits/exit_heads.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {

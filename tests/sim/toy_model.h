@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "common/model/cell_values.h"
-#include "common/model/model.h"
-#include "common/sampling/sampling.h"
+#include "common/engine/model/cell_values.h"
+#include "common/engine/model/model.h"
+#include "common/engine/sampling/sampling.h"
 
 namespace outrider {
 

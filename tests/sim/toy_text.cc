@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "common/conversation/streamed_text.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/conversation/streamed_text.h"
 
 namespace outrider {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/types.h"
-#include "common/conversation/answer_text.h"
+#include "common/serving/conversation/answer_text.h"
 
 namespace outrider {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "bench/sim/sim_link.h"
-#include "bench/sim/sim_server.h"
+#include "sim/sim_link.h"
+#include "sim/sim_server.h"
 #include "tests/sim/checked_adversary.h"
 #include "tests/sim/fault_injector.h"
 #include "tests/sim/seeds.h"

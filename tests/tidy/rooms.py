@@ -72,11 +72,11 @@ def check_tables(tree):
 OWNERS = [
     ('the times of the paper\'s table 9', r'\b(?:17\.94|7\.76)\b', r'(?:tests/unit/)?bench/paces/'),
     ('the assembly of an edge', r'\bDecodingOptions\b',
-     r'edge_client/(?:session|generation)/|bench/sim/|tests/(?:sim|unit/edge_client)/'),
+     r'edge_client/(?:session|generation)/|sim/|tests/(?:sim|unit/edge_client)/'),
     ('the loops that drive a decoding session', r'\bsession_?(?:\.|->)handle\(',
-     r'edge_client/(?:shell/runner|failover/failover_session)\.|bench/sim/sim_edge\.cc'),
+     r'edge_client/(?:shell/runner|failover/failover_session)\.|sim/sim_edge\.cc'),
     ('the keys of an answer\'s figures', r'"(?:ttft_ms|target_passes)"',
-     r'edge_client/metrics/decoding_stats\.h|edge_client/report/|common/sampling/slo\.h|bench/report/|tests/unit/(?:edge_client/report|bench/(?:harness|report))/'),
+     r'edge_client/metrics/decoding_stats\.h|edge_client/report/|common/decoding/request/slo\.h|bench/report/|tests/unit/(?:edge_client/report|bench/(?:harness|report))/'),
     ('locks that clang cannot check', r'\bstd::(?:mutex|condition_variable\w*|(?:lock_guard|unique_lock|scoped_lock)\b)',
      r'common/base/mutex\.h|tests/'),
 ]

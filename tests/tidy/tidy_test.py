@@ -17,7 +17,7 @@ import page as results_page  # found by the line above
 TIDY = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'tidy.py')
 SPDX = '// SPDX-License-Identifier: Apache-2.0\n'
 CLEAN = {
-    'CMakeLists.txt': 'outrider_add_folders(common/base common/model edge_client cloud_server)\n',
+    'CMakeLists.txt': 'outrider_add_folders(common/base common/engine/model edge_client cloud_server)\n',
     'README.md': '| folder | holds |\n|---|---|\n| `common/` | x |\n| `edge_client/` | x |\n'
                  '| `cloud_server/` | x |\n',
     'common/README.md': '| folder | holds | includes |\n|---|---|---|\n| `base` | x | - |\n'
@@ -25,12 +25,12 @@ CLEAN = {
     'common/base/CMakeLists.txt': 'outrider_library(base SOURCES a.cc)\n',
     'common/base/a.cc': SPDX + 'int f() {\n  return 1;\n}\n',
     'common/base/a.h': SPDX,
-    'common/model/CMakeLists.txt': 'outrider_library(model DEPS base)\n',
-    'common/model/m.h': SPDX + '#include "common/base/a.h"\n',
-    'common/model/n.h': SPDX + '#include "common/base/a.h"\n',
+    'common/engine/model/CMakeLists.txt': 'outrider_library(model DEPS base)\n',
+    'common/engine/model/m.h': SPDX + '#include "common/base/a.h"\n',
+    'common/engine/model/n.h': SPDX + '#include "common/base/a.h"\n',
     'edge_client/CMakeLists.txt': 'outrider_library(edge DEPS model)\n',
-    'edge_client/e.h': SPDX + '#include "common/model/m.h"\n',
-    'edge_client/f.h': SPDX + '#include "common/model/m.h"\n',
+    'edge_client/e.h': SPDX + '#include "common/engine/model/m.h"\n',
+    'edge_client/f.h': SPDX + '#include "common/engine/model/m.h"\n',
     'cloud_server/CMakeLists.txt': 'outrider_library(server)\n',
     'cloud_server/c.h': SPDX,
 }
@@ -117,25 +117,25 @@ class TidyTest(unittest.TestCase):
 
     def test_tables_match_the_disk_and_the_lists(self):
         self.assert_finds('lacks `bench`', {'bench/x.h': SPDX})
-        self.assert_finds('lacks `text`', {'common/text/x.h': SPDX})
+        self.assert_finds('lacks `text`', {'common/engine/text/x.h': SPDX})
         self.assert_finds('lists `docs`', {'README.md': CLEAN['README.md'] + '| `docs/` | x |\n'})
         table = CLEAN['common/README.md']
         self.assert_finds('`model` includes base, by', {'common/README.md': table.replace('| base |', '| - |')})
         self.assert_finds('`base` includes -, by', {'common/README.md': table.replace('| - |', '| model |')})
 
     def test_includes_need_the_list(self):
-        self.assert_finds('may not include common/model/m.h: DEPS or PRIVATE_DEPS of base lack model',
-                          {'common/base/a.cc': SPDX + '#include "common/model/m.h"\n'})
+        self.assert_finds('may not include common/engine/model/m.h: DEPS or PRIVATE_DEPS of base lack model',
+                          {'common/base/a.cc': SPDX + '#include "common/engine/model/m.h"\n'})
         self.assert_finds('may not include common/base/a.h: DEPS or PRIVATE_DEPS of edge lack base',
                           {'edge_client/e.h': CLEAN['edge_client/e.h'] + '#include "common/base/a.h"\n'})
         self.assert_finds('may not include fmt/format.h: base does not list fmt::fmt',
                           {'common/base/a.cc': SPDX + '#include <fmt/format.h>\n'})
         for list_name, findings in (('PRIVATE_DEPS', 1), ('DEPS', 0)):
-            lines = self.findings({'common/model/CMakeLists.txt': f'outrider_library(model {list_name} base)\n'})
+            lines = self.findings({'common/engine/model/CMakeLists.txt': f'outrider_library(model {list_name} base)\n'})
             self.assertEqual(len(lines), findings, lines)
         self.assert_finds('base lists model, which CMake reads later',
                           {'common/base/CMakeLists.txt': 'outrider_library(base SOURCES a.cc DEPS model)\n',
-                           'common/base/a.cc': SPDX + '#include "common/model/m.h"\n',
+                           'common/base/a.cc': SPDX + '#include "common/engine/model/m.h"\n',
                            'common/README.md': CLEAN['common/README.md'].replace('| - |', '| model |')})
         self.assert_finds('edge lists base and includes nothing of it',
                           {'edge_client/CMakeLists.txt': 'outrider_library(edge DEPS base model)\n'})
@@ -224,7 +224,7 @@ class TidyTest(unittest.TestCase):
                               ('`base/a.h`', 'names base/a.h'), ('`common/*/b.h`', 'names common/*/b.h')):
             with self.subTest(text):
                 self.assert_finds('docs/a.md:3: ' + finding, self.with_docs({'docs/a.md': '# A `b` c\n\n' + text + '\n'}))
-        fine = ('[x](a.md#a-b-c) [y](https://x.org/none.md) [z](../common/base/) `common/base/a.h` `common/*/a.h` `common/model/`\n'
+        fine = ('[x](a.md#a-b-c) [y](https://x.org/none.md) [z](../common/base/) `common/base/a.h` `common/*/a.h` `common/engine/model/`\n'
                 '`build/release/bin` `lte/starlink`\n```\n# no heading\n[x](none.md) `common/none.h`\n```\n')
         self.assertEqual(self.findings(self.with_docs({'docs/a.md': '# A `b` c\n\n' + fine})), [])
         self.assert_finds('common/README.md:5: names base/b.h',

@@ -23,9 +23,9 @@
 #include "bench/peers/pass_timer.h"
 #include "bench/stats/statistics.h"
 #include "common/base/status.h"
-#include "common/conversation/repetition.h"
-#include "common/drafting/lookup/lookup_model.h"
-#include "common/model/format/model_files.h"
+#include "common/decoding/drafting/lookup/lookup_model.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/serving/conversation/repetition.h"
 #include "edge_client/verifiers/remote.h"
 #include "emulation/process/server_process.h"
 

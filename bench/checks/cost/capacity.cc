@@ -15,8 +15,8 @@
 #include "bench/paces/paces.h"
 #include "bench/report/text_table.h"
 #include "common/base/clock.h"
-#include "common/cli/choice.h"
-#include "common/cli/quantities.h"
+#include "common/serving/cli/choice.h"
+#include "common/serving/cli/quantities.h"
 #include "emulation/path/link_profile.h"
 
 namespace outrider {

@@ -11,7 +11,7 @@
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/grid_flags.h"
 #include "bench/stats/statistics.h"
-#include "common/model/loader/loader.h"
+#include "common/engine/model/loader/loader.h"
 
 namespace outrider {
 namespace {

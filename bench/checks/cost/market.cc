@@ -1,8 +1,8 @@
-// market: what the market for rows brings (common/verify/market.h): sixteen sessions with good, bad
-// and boasting drafts against passes that verify a fixed number of each session's drafted tokens,
-// and a greedy tenant beside modest ones. A session waits for its drafted tokens, or goes on
-// without (eager). The shipped scheduler, light clients, emulated devices under the virtual clock
-// (bench/capacity). SPDX-License-Identifier: Apache-2.0
+// market: what the market for rows brings (common/decoding/verify/scheduling/market.h): sixteen
+// sessions with good, bad and boasting drafts against passes that verify a fixed number of each
+// session's drafted tokens, and a greedy tenant beside modest ones. A session waits for its drafted
+// tokens, or goes on without (eager). The shipped scheduler, light clients, emulated devices under
+// the virtual clock (bench/capacity). SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 #include "bench/checks/checks.h"
 #include "bench/load/load_figures.h"
 #include "bench/report/text_table.h"
-#include "common/cli/quantities.h"
+#include "common/serving/cli/quantities.h"
 
 namespace outrider {
 namespace {

@@ -16,7 +16,7 @@
 #include "bench/report/run_report.h"
 #include "common/base/files.h"
 #include "common/base/json_record.h"
-#include "common/prices/prices.h"
+#include "common/serving/prices/prices.h"
 
 namespace outrider {
 namespace {

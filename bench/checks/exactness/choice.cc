@@ -15,8 +15,8 @@
 #include "bench/choice/choice_comparison.h"
 #include "bench/choice/choice_speed.h"
 #include "bench/choice/noise_words.h"
-#include "common/sampling/philox.h"
-#include "common/sampling/sampling.h"
+#include "common/engine/sampling/philox.h"
+#include "common/engine/sampling/sampling.h"
 
 namespace outrider {
 namespace {

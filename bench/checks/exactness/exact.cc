@@ -15,7 +15,7 @@
 #include "bench/lab/rivals.h"
 #include "bench/lab/shaped_trees.h"
 #include "bench/stats/statistics.h"
-#include "common/cli/choice.h"
+#include "common/serving/cli/choice.h"
 
 namespace outrider {
 namespace {

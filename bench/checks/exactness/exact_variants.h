@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "bench/harness/grid.h"
-#include "common/drafting/growth_policy.h"
-#include "common/drafting/trees/make_planner.h"
-#include "common/verify/scheduler_types.h"
+#include "common/decoding/drafting/growth_policy.h"
+#include "common/decoding/drafting/trees/make_planner.h"
+#include "common/decoding/verify/scheduling/scheduler_types.h"
 
 namespace outrider {
 

@@ -9,10 +9,10 @@
 #include "bench/checks/checks.h"
 #include "common/base/files.h"
 #include "common/base/output_file.h"
-#include "common/cli/program.h"
-#include "common/model/loader/loader.h"
+#include "common/engine/model/loader/loader.h"
+#include "common/serving/cli/program.h"
 #ifdef OUTRIDER_BENCH_TORCH
-#include "common/model/torch/torch_model.h"
+#include "common/engine/model/torch/torch_model.h"
 #endif
 
 namespace outrider {

@@ -11,7 +11,7 @@
 #include "bench/edges/bench_edge.h"
 #include "common/base/files.h"
 #include "common/base/output_file.h"
-#include "common/cli/program.h"
+#include "common/serving/cli/program.h"
 
 namespace outrider {
 namespace {

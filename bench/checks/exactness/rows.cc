@@ -9,8 +9,8 @@
 #include "bench/checks/checks.h"
 #include "bench/rows/arm_rows.h"
 #include "bench/rows/row_scenarios.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/format/model_files.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/format/model_files.h"
 
 namespace outrider {
 namespace {

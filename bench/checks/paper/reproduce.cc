@@ -15,7 +15,7 @@
 #include "bench/cost/cell_cost.h"
 #include "bench/harness/summary.h"
 #include "bench/paper/fsd_tables.h"
-#include "bench/sim/synthetic_pair.h"
+#include "sim/synthetic_pair.h"
 
 namespace outrider {
 namespace {

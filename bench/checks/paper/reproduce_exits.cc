@@ -8,7 +8,7 @@
 
 #include "bench/checks/paper/reproduce_runs.h"
 #include "bench/harness/summary.h"
-#include "bench/sim/synthetic_pair.h"
+#include "sim/synthetic_pair.h"
 
 namespace outrider {
 

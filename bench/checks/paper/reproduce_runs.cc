@@ -11,7 +11,7 @@
 
 #include "bench/harness/virtual_executor.h"
 #include "bench/report/run_progress.h"
-#include "bench/sim/synthetic_pair.h"
+#include "sim/synthetic_pair.h"
 
 namespace outrider {
 namespace {

@@ -27,12 +27,12 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/cpu/kernels/aligned_buffer.h"
-#include "common/model/cpu/kernels/kernels.h"
-#include "common/model/format/config.h"
-#include "common/model/format/model_files.h"
-#include "common/model/model.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/kernels/aligned_buffer.h"
+#include "common/engine/model/cpu/kernels/kernels.h"
+#include "common/engine/model/format/config.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/engine/model/model.h"
 
 namespace outrider {
 namespace {

@@ -28,7 +28,7 @@
 #include "bench/elastic/level_answers.h"
 #include "bench/harness/prompt_file.h"
 #include "bench/lab/flash_bandwidth.h"
-#include "common/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/cpu_model.h"
 #include "emulation/process/process.h"
 
 namespace outrider {

@@ -8,10 +8,10 @@
 
 #include "bench/stats/statistics.h"
 #include "common/base/clock.h"
-#include "common/exits/find_exits.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/format/model_files.h"
-#include "common/verify/scheduler.h"
+#include "common/decoding/exits/find_exits.h"
+#include "common/decoding/verify/scheduling/scheduler.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/format/model_files.h"
 
 namespace outrider {
 namespace {

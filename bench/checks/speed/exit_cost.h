@@ -8,8 +8,8 @@
 
 #include "bench/harness/grid_flags.h"
 #include "common/base/status.h"
-#include "common/exits/exit_heads.h"
-#include "common/model/model.h"
+#include "common/decoding/exits/exit_heads.h"
+#include "common/engine/model/model.h"
 
 namespace outrider {
 

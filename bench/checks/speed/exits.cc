@@ -10,8 +10,8 @@
 
 #include "bench/checks/checks.h"
 #include "bench/checks/speed/exit_cost.h"
-#include "common/exits/adapter_heads.h"
-#include "common/model/cpu/cpu_model.h"
+#include "common/decoding/exits/adapter_heads.h"
+#include "common/engine/model/cpu/cpu_model.h"
 
 namespace outrider {
 namespace {

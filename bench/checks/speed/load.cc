@@ -25,9 +25,9 @@
 #include "bench/load/load_run.h"
 #include "bench/load/load_target.h"
 #include "bench/report/run_report.h"
-#include "common/cli/choice.h"
-#include "common/cli/program.h"
-#include "common/cli/quantities.h"
+#include "common/serving/cli/choice.h"
+#include "common/serving/cli/program.h"
+#include "common/serving/cli/quantities.h"
 
 namespace outrider {
 namespace {

@@ -33,8 +33,8 @@
 #include "common/base/json.h"
 #include "common/base/json_record.h"
 #include "common/base/sha256.h"
-#include "common/model/format/model_files.h"
-#include "common/prices/prices.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/serving/prices/prices.h"
 #include "outrider_commit.h"
 
 namespace outrider {

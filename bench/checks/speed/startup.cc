@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/format/model_files.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/format/model_files.h"
 #include "emulation/process/process.h"
 #include "emulation/process/server_process.h"
 

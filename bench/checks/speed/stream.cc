@@ -23,7 +23,7 @@
 #include "bench/lab/flash_bandwidth.h"
 #include "common/base/clock.h"
 #include "common/base/posix.h"
-#include "common/model/cpu/anonymous_memory.h"
+#include "common/engine/model/cpu/anonymous_memory.h"
 #include "edge_client/flash/flash_model.h"
 
 namespace outrider {

@@ -7,8 +7,8 @@
 
 #include "adapters/data/corpus.h"
 #include "adapters/tokenizer/bpe_trainer.h"
-#include "common/conversation/chat_template.h"
-#include "tests/unit/common/text/small_tokenizers.h"
+#include "common/serving/conversation/chat_template.h"
+#include "tests/unit/common/engine/text/small_tokenizers.h"
 
 namespace outrider {
 namespace {

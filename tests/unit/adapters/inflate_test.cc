@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/format/model_files.h"
-#include "common/model/format/model_writer.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/format/model_files.h"
+#include "common/engine/model/format/model_writer.h"
 
 namespace outrider {
 namespace {

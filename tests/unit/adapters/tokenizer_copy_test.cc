@@ -8,9 +8,9 @@
 #include <map>
 
 #include "common/base/output_file.h"
-#include "common/text/tokenizer.h"
-#include "tests/unit/common/text/gguf_of.h"
-#include "tests/unit/common/text/small_tokenizers.h"
+#include "common/engine/text/tokenizer.h"
+#include "tests/unit/common/engine/text/gguf_of.h"
+#include "tests/unit/common/engine/text/small_tokenizers.h"
 
 namespace outrider {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "adapters/data/robot_text.h"
 #include "adapters/tokenizer/bpe_trainer.h"
-#include "common/conversation/chat_template.h"
-#include "common/text/tokenizer.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/conversation/chat_template.h"
 
 namespace outrider {
 namespace {

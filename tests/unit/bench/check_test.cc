@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/cli/program.h"
+#include "common/serving/cli/program.h"
 
 namespace outrider {
 namespace {

@@ -6,13 +6,13 @@
 #include <fstream>
 
 #include "common/base/json.h"
-#include "common/exits/adapters.h"
-#include "common/model/cpu/cpu_model.h"
+#include "common/decoding/exits/adapters.h"
+#include "common/engine/model/cpu/cpu_model.h"
 #include "emulation/process/process.h"
 #include "tests/support/paths.h"
-#include "tests/unit/common/model/cpu/small_models.h"
-#include "tests/unit/common/model/format/small_gguf.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/cpu/small_models.h"
+#include "tests/unit/common/engine/model/format/small_gguf.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

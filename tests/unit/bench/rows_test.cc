@@ -8,11 +8,11 @@
 
 #include "bench/rows/arm_rows.h"
 #include "bench/rows/row_scenarios.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/format/model_writer.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/format/model_writer.h"
 #include "tests/support/paths.h"
-#include "tests/unit/common/model/cpu/small_models.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/cpu/small_models.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

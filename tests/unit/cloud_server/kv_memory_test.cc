@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

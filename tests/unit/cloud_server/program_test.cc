@@ -4,10 +4,10 @@
 #include <fstream>
 #include <thread>
 
-#include "common/exits/adapters.h"
-#include "common/model/loader/loader.h"
+#include "common/decoding/exits/adapters.h"
+#include "common/engine/model/loader/loader.h"
 #include "tests/unit/cloud_server/server_program.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

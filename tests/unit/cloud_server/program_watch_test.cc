@@ -5,8 +5,8 @@
 
 #include "tests/support/eventually.h"
 #include "tests/unit/cloud_server/server_program.h"
-#include "tests/unit/common/http/http_client.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
+#include "tests/unit/common/serving/http/http_client.h"
 
 namespace outrider {
 namespace {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 #include "tests/support/paths.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 

@@ -8,11 +8,11 @@
 #include <future>
 #include <thread>
 
-#include "common/model/emulated/paced_model.h"
+#include "common/engine/model/emulated/paced_model.h"
 #include "tests/sim/toy_model.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
-#include "tests/unit/common/http/http_client.h"
+#include "tests/unit/common/serving/http/http_client.h"
 
 namespace outrider {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdio>
 
 #include "common/base/files.h"
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 namespace {

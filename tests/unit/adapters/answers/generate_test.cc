@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "adapters/answers/acceptance.h"
-#include "common/model/cpu/cpu_model.h"
-#include "tests/unit/common/model/cpu/small_models.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "tests/unit/common/engine/model/cpu/small_models.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

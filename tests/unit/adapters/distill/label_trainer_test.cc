@@ -12,9 +12,9 @@
 #include "adapters/labels/labeller.h"
 #include "adapters/shape/compose.h"
 #include "adapters/train/model_io.h"
-#include "common/model/cpu/cpu_model.h"
-#include "tests/unit/common/model/cpu/small_models.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "tests/unit/common/engine/model/cpu/small_models.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "common/model/format/elastic_table.h"
+#include "common/engine/model/format/elastic_table.h"
 
 namespace outrider {
 namespace {

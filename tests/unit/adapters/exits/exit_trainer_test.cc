@@ -9,10 +9,10 @@
 #include "adapters/data/random.h"
 #include "adapters/exits/measure.h"
 #include "adapters/train/run_files.h"
-#include "common/exits/adapter_heads.h"
-#include "common/model/cpu/cpu_model.h"
-#include "tests/unit/common/model/cpu/small_models.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "common/decoding/exits/adapter_heads.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "tests/unit/common/engine/model/cpu/small_models.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

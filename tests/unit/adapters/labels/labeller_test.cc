@@ -9,10 +9,10 @@
 #include <limits>
 
 #include "adapters/exits/hidden_states.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/format/dtype.h"
-#include "tests/unit/common/model/cpu/small_models.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/format/dtype.h"
+#include "tests/unit/common/engine/model/cpu/small_models.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

@@ -8,7 +8,7 @@
 #include "bench/choice/noise_words.h"
 #include "bench/choice/plain_choice.h"
 #include "bench/choice/row_shapes.h"
-#include "common/sampling/noise.h"
+#include "common/engine/sampling/noise.h"
 
 namespace outrider {
 namespace {

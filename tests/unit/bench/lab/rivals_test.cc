@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "common/drafting/hypothesis_tree.h"
+#include "common/decoding/drafting/hypothesis_tree.h"
 #include "edge_client/speculation/strategies.h"
 
 namespace outrider {

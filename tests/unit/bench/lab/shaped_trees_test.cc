@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "common/drafting/trees/make_planner.h"
-#include "tests/unit/common/drafting/trees/scripted_draft.h"
+#include "common/decoding/drafting/trees/make_planner.h"
+#include "tests/unit/common/decoding/drafting/trees/scripted_draft.h"
 
 namespace outrider {
 namespace {

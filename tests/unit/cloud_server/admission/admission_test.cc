@@ -8,7 +8,7 @@
 #include "cloud_server/admission/authenticator.h"
 #include "cloud_server/admission/tenants.h"
 #include "cloud_server/admission/token_file.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

@@ -10,13 +10,13 @@
 #include <thread>
 
 #include "common/base/clock.h"
-#include "common/http/server.h"
-#include "common/model/emulated/pace.h"
-#include "common/model/emulated/paced_model.h"
+#include "common/engine/model/emulated/pace.h"
+#include "common/engine/model/emulated/paced_model.h"
+#include "common/serving/http/server.h"
 #include "tests/sim/toy_model.h"
 #include "tests/support/eventually.h"
 #include "tests/support/paths.h"
-#include "tests/unit/common/http/http_client.h"
+#include "tests/unit/common/serving/http/http_client.h"
 
 namespace outrider {
 namespace {

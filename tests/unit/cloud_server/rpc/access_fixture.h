@@ -10,7 +10,7 @@
 #include "cloud_server/admission/tenants.h"
 #include "cloud_server/admission/token_file.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "cloud_server/rpc/caller.h"
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 #include "edge_client/verifiers/link_speed.h"
 #include "proto/codec.h"
 #include "tests/support/eventually.h"

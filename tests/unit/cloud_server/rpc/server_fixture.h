@@ -17,7 +17,7 @@
 #include "cloud_server/faults/fault_log.h"
 #include "cloud_server/rpc/server.h"
 #include "common/base/clock.h"
-#include "common/verify/engine.h"
+#include "common/decoding/verify/scheduling/engine.h"
 #include "edge_client/verifiers/remote.h"
 #include "tests/sim/toy_model.h"
 

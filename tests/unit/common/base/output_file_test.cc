@@ -15,7 +15,7 @@
 
 #include "common/base/files.h"
 #include "common/base/mapped_file.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "common/base/thread_pool.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/cpu/model_pack_writer.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/model_pack_writer.h"
 #include "edge_client/flash/flash_model.h"
-#include "tests/unit/common/model/cpu/elastic_samples.h"
+#include "tests/unit/common/engine/model/cpu/elastic_samples.h"
 
 namespace outrider {
 namespace {

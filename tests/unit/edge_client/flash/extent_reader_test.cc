@@ -21,8 +21,8 @@
 #include <string_view>
 #include <thread>
 
-#include "common/model/cpu/anonymous_memory.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "common/engine/model/cpu/anonymous_memory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace {
 // A file system that opens a file for direct reads, and then refuses them.

@@ -12,14 +12,14 @@
 #include <numeric>
 
 #include "common/base/thread_pool.h"
-#include "common/model/cpu/cpu_model.h"
-#include "common/model/cpu/model_pack_writer.h"
-#include "common/model/format/architecture.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/model_pack_writer.h"
+#include "common/engine/model/format/architecture.h"
 #include "edge_client/flash/make_pack.h"
 #include "tests/support/paths.h"
-#include "tests/unit/common/model/chunked_logits.h"
-#include "tests/unit/common/model/cpu/small_models.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/chunked_logits.h"
+#include "tests/unit/common/engine/model/cpu/small_models.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <string>
 
-#include "common/model/cpu/pack/pack_checksum.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "common/engine/model/cpu/pack/pack_checksum.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

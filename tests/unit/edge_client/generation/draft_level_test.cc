@@ -11,7 +11,7 @@
 #include "edge_client/flash/make_pack.h"
 #include "edge_client/generation/edge_setup.h"
 #include "tests/support/paths.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "common/verify/engine.h"
+#include "common/decoding/verify/scheduling/engine.h"
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/verifiers/resident.h"
 #include "tests/sim/toy_draft.h"
 #include "tests/sim/toy_model.h"
 #include "tests/support/paths.h"
-#include "tests/unit/common/model/test_directory.h"
+#include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
 namespace {

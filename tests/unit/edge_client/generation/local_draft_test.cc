@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "common/model/emulated/paced_model.h"
+#include "common/engine/model/emulated/paced_model.h"
 #include "edge_client/flash/compute_gate.h"
 #include "tests/support/paths.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/json.h"
-#include "common/conversation/streamed_text.h"
+#include "common/serving/conversation/streamed_text.h"
 
 namespace outrider {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/telemetry/log.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 namespace {

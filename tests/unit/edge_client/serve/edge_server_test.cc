@@ -10,11 +10,11 @@
 #include <semaphore>
 #include <thread>
 
-#include "common/model/emulated/paced_model.h"
+#include "common/engine/model/emulated/paced_model.h"
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/serve/answer_form.h"
 #include "tests/support/paths.h"
-#include "tests/unit/common/http/http_client.h"
+#include "tests/unit/common/serving/http/http_client.h"
 
 namespace outrider {
 namespace {

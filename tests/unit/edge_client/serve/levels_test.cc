@@ -14,7 +14,7 @@
 #include "edge_client/serve/answer_queue.h"
 #include "edge_client/serve/edge_server.h"
 #include "tests/support/paths.h"
-#include "tests/unit/common/http/http_client.h"
+#include "tests/unit/common/serving/http/http_client.h"
 
 namespace outrider {
 namespace {

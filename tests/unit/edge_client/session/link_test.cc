@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "common/protocol/messages.h"
+#include "common/decoding/protocol/messages.h"
 #include "tests/unit/edge_client/session/session_harness.h"
 
 namespace outrider {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/sim/sim_edge.h"
-#include "bench/sim/simulation.h"
+#include "sim/sim_edge.h"
+#include "sim/simulation.h"
 #include "tests/sim/toy_draft.h"
 
 namespace outrider {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/verify/engine.h"
+#include "common/decoding/verify/scheduling/engine.h"
 #include "edge_client/session/decoding_session.h"
 #include "edge_client/verifiers/resident.h"
 #include "tests/sim/toy_draft.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/drafting/hypothesis_tree.h"
+#include "common/decoding/drafting/hypothesis_tree.h"
 
 namespace outrider {
 namespace {

@@ -1,0 +1,67 @@
+// What answers of an elastic model's levels take here: measured when the model is loaded, and
+// learnt from the answers since. By this the level of the next answer is chosen.
+//
+//   (choose  note)*
+//
+// Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/decoding/levels/level_choice.h"
+#include "common/engine/model/format/elastic_table.h"
+#include "common/engine/model/model.h"
+#include "common/decoding/request/slo.h"
+
+namespace outrider {
+
+// How long passes have waited for a disk so far; empty: the model is in memory.
+using DiskWaits = std::function<Duration()>;
+
+// Measures a level: a short prompt, and some tokens. The time that a pass waits for a disk is the
+// same for a prompt of any length.
+Result<LevelProfile> measure_level(const std::string& name, Model& level, Clock& clock,
+                                   const DiskWaits& waits = {});
+
+struct AnsweredTokens {
+  std::int64_t read = 0;  // of the prompt, without what was cached; 0: not known how long it took
+  std::int64_t said = 0;
+};
+
+class LevelBook final {
+ public:
+  // profile: of these levels, full first.
+  LevelBook(std::vector<ElasticLevel> levels, std::vector<LevelProfile> profile)
+      : levels_(std::move(levels)), profile_(std::move(profile)) {}
+
+  const std::vector<ElasticLevel>& levels() const { return levels_; }
+  std::vector<LevelProfile> profile() const;
+  // For the user: the levels with their times.
+  std::string about() const;
+
+  // Errors: those of choose_level().
+  Result<LevelChoice> choose(const LevelWish& wish, const AnswerSize& size) const;
+
+  // An answer has ended. `record`, which has the times that it took, gets the rest; what it took is
+  // what the next of that level is expected to take.
+  void note(const LevelChoice& choice, const std::optional<LevelSwitch>& switched,
+            const AnsweredTokens& tokens, LevelRecord& record);
+
+ private:
+  const std::vector<ElasticLevel> levels_;
+  mutable Mutex mu_;
+  std::vector<LevelProfile> profile_ OUTRIDER_GUARDED_BY(mu_);
+  std::deque<std::int64_t> lengths_ OUTRIDER_GUARDED_BY(mu_);  // of the last answers
+};
+
+}  // namespace outrider

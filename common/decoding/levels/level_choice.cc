@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/decoding/levels/level_choice.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace outrider {
+namespace {
+
+constexpr double kMinTpotMs = 1e-6;
+
+std::string ms(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g ms", value);
+  return text;
+}
+
+// Of the pass that reads so many tokens.
+double reading_ms(const LevelProfile& level, std::int64_t tokens) {
+  return std::max(static_cast<double>(tokens) * level.prefill_ms, level.pass_ms);
+}
+
+PredictedTimes predict(const LevelProfile& level, const AnswerSize& size,
+                       std::optional<std::int64_t> tokens) {
+  PredictedTimes times{.ttft_ms = size.waited_ms + reading_ms(level, size.prompt_tokens),
+                       .tpot_ms = level.tpot_ms};
+  if (tokens) {
+    times.time_ms =
+        times.ttft_ms + static_cast<double>(std::max<std::int64_t>(*tokens, 1) - 1) * times.tpot_ms;
+  }
+  return times;
+}
+
+bool keeps_shares(const LevelProfile& level, const LevelProfile& full, std::int64_t prompt_tokens,
+                  const Slo& slo) {
+  const auto keeps = [](double time, std::optional<double> share, double whole) {
+    return !share || time <= *share * whole;
+  };
+  return keeps(reading_ms(level, prompt_tokens), slo.ttft_share, reading_ms(full, prompt_tokens)) &&
+         keeps(level.tpot_ms, slo.tpot_share, full.tpot_ms);
+}
+
+bool keeps(const PredictedTimes& times, const Slo& slo) {
+  return times.ttft_ms <= slo.ttft_ms.value_or(times.ttft_ms) &&
+         times.tpot_ms <= slo.tpot_ms.value_or(times.tpot_ms) &&
+         times.time_ms.value_or(0) <= slo.time_ms.value_or(times.time_ms.value_or(0));
+}
+
+std::string times_text(const PredictedTimes& times) {
+  return "first token after " + ms(times.ttft_ms) + ", then " + ms(times.tpot_ms) + " each" +
+         (times.time_ms ? ", " + ms(*times.time_ms) + " in all" : "");
+}
+
+Result<std::size_t> named_level(std::span<const LevelProfile> profile, const std::string& name) {
+  std::string known;
+  for (std::size_t i = 0; i < profile.size(); ++i) {
+    if (profile[i].name == name) return i;
+    known += (known.empty() ? "" : ", ") + profile[i].name;
+  }
+  return not_found("there is no level " + printable(name) + " here; there are " + known);
+}
+
+}  // namespace
+
+Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const LevelWish& wish,
+                                 const AnswerSize& size, std::optional<std::int64_t> usual_length) {
+  OUTRIDER_RETURN_IF_ERROR(check_slo(wish.slo));
+  const Slo slo = wish.slo.chooses_level() ? wish.slo : Slo();
+  OUTRIDER_ASSIGN_OR_RETURN(const LevelCourse course, parse_level_course(wish.level));
+  LevelChoice choice;
+  std::size_t first = 0, last = slo.asks() ? profile.size() - 1 : 0;
+  if (!course.first.empty() && course.first != "auto") {
+    OUTRIDER_ASSIGN_OR_RETURN(first, named_level(profile, course.first));
+    last = first;
+  }
+  if (!course.then.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::size_t second, named_level(profile, course.then));
+    choice.then = LevelSwitch{.from_token = course.from_token, .level = second};
+  }
+  const bool is_bounded = size.max_tokens > 0;
+  const std::optional<std::int64_t> tokens =
+      is_bounded ? std::optional(size.max_tokens) : usual_length;
+  if (slo.time_ms && !tokens) {
+    return invalid_argument("slo.time_ms is " + ms(*slo.time_ms) +
+                            ", but neither max_tokens nor an earlier answer says how long this one "
+                            "may be. Remedy: max_tokens");
+  }
+  for (choice.level = first;; ++choice.level) {
+    choice.predicted = predict(profile[choice.level], size, tokens);
+    choice.keeps = keeps(choice.predicted, slo) &&
+                   keeps_shares(profile[choice.level], profile.front(), size.prompt_tokens, slo);
+    if (choice.keeps || choice.level == last) break;
+  }
+  choice.length_assumed = slo.time_ms && !is_bounded;
+  choice.expected_tokens = tokens.value_or(0);
+  choice.may_switch = slo.time_ms && choice.level < last && !choice.then;
+  if (choice.keeps || !slo.strict) return choice;
+  return invalid_argument("no level keeps the slo: " + profile[choice.level].name + " needs " +
+                          times_text(choice.predicted) +
+                          ". Remedy: more time, a shorter prompt or answer, or no strict slo");
+}
+
+std::optional<std::size_t> level_to_go_on_with(std::span<const LevelProfile> profile,
+                                               std::size_t level, const AnswerProgress& progress) {
+  const auto left = static_cast<double>(progress.tokens_left);
+  double soonest = left * progress.tpot_ms;
+  if (progress.tokens_left <= 0 || progress.time_left_ms <= 0) return std::nullopt;
+  if (soonest <= progress.time_left_ms) return std::nullopt;
+  const double slower = progress.tpot_ms / std::max(profile[level].tpot_ms, kMinTpotMs);
+  std::optional<std::size_t> best;
+  for (std::size_t i = level + 1; i < profile.size(); ++i) {
+    const double needed =
+        slower * (reading_ms(profile[i], progress.text_tokens) + left * profile[i].tpot_ms);
+    if (needed <= progress.time_left_ms) return i;
+    if (needed >= soonest) continue;
+    soonest = needed;
+    best = i;
+  }
+  return best;
+}
+
+std::optional<std::int64_t> usual_length(std::vector<std::int64_t> lengths) {
+  if (lengths.empty()) return std::nullopt;
+  const auto at = static_cast<std::ptrdiff_t>(0.9 * static_cast<double>(lengths.size() - 1) + 0.5);
+  std::nth_element(lengths.begin(), lengths.begin() + at, lengths.end());
+  return lengths[static_cast<std::size_t>(at)];
+}
+
+}  // namespace outrider

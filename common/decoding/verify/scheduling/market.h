@@ -1,0 +1,66 @@
+// A market for the rows of a pass that many sessions share (docs/many-sessions.md): which of them
+// are worth their time.
+//
+// A node that stands with chance p brings p tokens. One more row makes the pass longer, and all
+// who wait for its end get their next tokens later by that much: what they would get meanwhile is
+// its price. So the best k rows ride for which
+//
+//   sum of weight * chance  -  price * T(rows)
+//
+// is greatest, T being what passes of so many rows take on this device. Chances are what stood
+// before, not what an edge states (session.h): it does not pay to boast.
+//
+// Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/decoding/protocol/pass_costs.h"
+
+namespace outrider {
+
+// What passes take by their rows: as measured, but that it never falls; straight between the
+// points, and as steep beyond the last as before it. What was never measured is taken to be cheap,
+// so that it is tried: fewer rows than the first point has cost in proportion, more than an only
+// one has cost nothing more.
+class PassCurve final {
+ public:
+  PassCurve() = default;
+  explicit PassCurve(const PassCosts& costs);
+
+  // 0 while nothing is known.
+  double seconds(std::size_t rows) const;
+
+ private:
+  struct Point {
+    double rows = 0;
+    double seconds = 0;
+  };
+  std::vector<Point> points_;  // rows rising
+};
+
+// What a session would have in the pass.
+struct RowOffer {
+  // Of a prompt that it reads, within the budget for that, whatever they cost. 0: one row of text,
+  // which gives a token for sure and is priced like others.
+  std::size_t prompt_rows = 0;
+  bool is_plain = false;  // it never drafts: its row of text rides if its weight is at least 1
+  double weight = 1;      // of each of its tokens
+  std::vector<float> chances = {};  // of its nodes, in [0, 1] and falling: that each stands
+};
+
+struct RowBounds {
+  std::size_t most_rows = 0;  // of the pass; prompts may exceed it
+  double price = 0;           // tokens per second, weighted, that everybody loses while it lasts
+};
+
+// How many of its nodes, the first ones, each session has in the pass; nothing: it waits for a
+// later one. Somebody rides always. Where two are equal, who comes first in `offers` does.
+std::vector<std::optional<std::size_t>> choose_rows(std::span<const RowOffer> offers,
+                                                    const PassCurve& curve,
+                                                    const RowBounds& bounds);
+
+}  // namespace outrider

@@ -1,0 +1,130 @@
+// The streams of one verifier and their sessions: gathers Opens, admits within bounds, ends what is
+// over, and who rides in the next pass. Runs nothing.
+//
+// At most max_concurrent_sessions (of equal or greater urgency) and kv.max_bytes; the next Opens
+// wait in a queue, and beyond it they are told to come back. A stream that replaces a session takes
+// its place, whether that still lives (a link that died unnoticed) or not.
+//
+// Thread rule: owned by the scheduler's thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/decoding/protocol/messages.h"
+#include "common/decoding/verify/memory/kv_pool.h"
+#include "common/decoding/verify/memory/tenant_texts.h"
+#include "common/decoding/verify/scheduling/fairness.h"
+#include "common/decoding/verify/scheduling/scheduler_types.h"
+#include "common/decoding/verify/scheduling/seating.h"
+#include "common/decoding/verify/session/target.h"
+#include "common/decoding/verify/session/verify_stream.h"
+#include "common/engine/model/model.h"
+
+namespace outrider {
+
+class Sessions final {
+ public:
+  using Streams = VerifyStreams;
+
+  Sessions(Model& model, const SchedulerOptions& options);
+
+  // As the scheduler says; not between the start and the end of a pass.
+  void connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
+               StreamOwner owner);
+  void receive(StreamId id, const EdgeMessage& message, TimePoint now);
+  void disconnect(StreamId stream, TimePoint now);
+  void end_stream(StreamId stream, const Status& status, TimePoint now);
+  void drain();
+  void tick(TimePoint now);
+  std::optional<TimePoint> wake_at() const;
+
+  // As Seating::draft().
+  Status draft(ModelDraft& draft, const Clock& clock) {
+    return seating_.draft(draft, streams_, clock);
+  }
+  // Begins the next pass (seating.h); sessions for which there will never be memory are ended.
+  std::vector<Rider> next_pass(TimePoint now);
+  // How many passes a session may have to wait for its next, at the most.
+  std::size_t longest_wait(TimePoint now) const { return seating_.longest_wait(streams_, now); }
+  Streams::iterator find(StreamId stream) { return streams_.find(stream); }
+  Streams::iterator end() { return streams_.end(); }
+  // Hands out what the session has to say.
+  void flush(StreamId id, VerifyStream& stream);
+  // The pass of these riders is over; each is told by finished_pass() or break_off() next.
+  void charge(std::span<const Rider> riders) { seating_.charge(streams_, riders); }
+  // What a pass took that ended then. reads: a prompt, or a text again.
+  void learn(std::size_t rows, bool reads, Duration took, TimePoint ended) {
+    seating_.learn(rows, reads, took, ended);
+  }
+  // Its pass is done, and the session went on with it. decided: it gave a verdict.
+  void finished_pass(Streams::iterator at, bool decided, TimePoint now);
+  // Its pass failed.
+  void break_off(Streams::iterator at, const Status& why, TimePoint now);
+  // What edges are told from now on; 0: nothing.
+  void set_pass_limit(Duration limit) { pass_limit_ = limit; }
+  void set_pass_costs(PassCosts costs) { pass_costs_ = std::move(costs); }
+
+  std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
+  // Of sessions that are over, for on_session_end.
+  std::vector<SessionRecord> take_records() { return std::exchange(records_, {}); }
+  const VerifySession* session(StreamId stream) const;
+  // Passes, rows and compute are the scheduler's to count.
+  SchedulerStats stats() const;
+
+  const SchedulerOptions& options() const { return options_; }
+
+ private:
+  Status receive_unopened(Streams::iterator at, const EdgeMessage& message, TimePoint now);
+  Status begin_opening(Streams::iterator at, const EdgeMessage& message, TimePoint now);
+  Status wait_for_place(Streams::iterator at, TimePoint now);
+  bool has_place_for(const VerifyStream& waiting) const;
+  void admit_waiting(TimePoint now);
+  Status open_session(Streams::iterator at, TimePoint now);
+  std::vector<PlaceSeeker> place_seekers() const;
+  void refuse(Streams::iterator at, const Status& why, const std::string& inner, TimePoint now);
+  std::vector<TokenId> known_prefix(const SessionName& wanted, const Open& open);
+  Streams::iterator find_session(const SessionName& wanted);
+  bool too_many_unopened(const std::string& group) const;
+  std::optional<StreamId> gathered_too_much(const std::string& group) const;
+  void bound_gathered(std::string group, TimePoint now);
+  // Tells the edge when to come back, and returns why.
+  Status overloaded(StreamId id, const std::string& why);
+
+  // Ends the stream; its session, if it has one, is over with it.
+  void close(Streams::iterator at, const Status& status, TimePoint now);
+  void end_session(const VerifyStream& stream, TimePoint now);
+  void retire(VerifyStream& stream, TimePoint now);
+  void starve(Streams::iterator at, const Status& told, const std::string& inner, TimePoint now);
+
+  const SchedulerOptions options_;
+  const Target target_;
+  KvPool pool_;
+  TenantTexts texts_;
+  Seating seating_;
+  Streams streams_;
+  std::size_t sessions_open_ = 0;
+  std::set<StreamId> unopened_;  // streams without a session: those that gather, and that wait
+  PlaceTurns place_turns_;
+  std::size_t waiting_ = 0;        // of those, the ones whose Open waits for a place
+  bool room_may_be_free_ = false;  // since the last look: a session has ended
+  bool draining_ = false;
+  Duration pass_limit_{0};
+  PassCosts pass_costs_;
+  std::string why_short_;  // of memory: for the log, when the stream ends
+  std::vector<StreamEvent> events_;
+  std::vector<SessionRecord> records_;
+  SchedulerStats stats_;
+};
+
+}  // namespace outrider

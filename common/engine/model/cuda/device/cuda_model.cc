@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/engine/model/cuda/device/cuda_model.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "common/base/processors.h"
+#include "common/base/thread_pool.h"
+#include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/cuda/device/device_kv.h"
+#include "common/engine/model/cuda/device/device_pass.h"
+#include "common/engine/model/cuda/device/device_weights.h"
+#include "common/engine/model/cuda/device/start_check.h"
+#include "common/engine/model/row_check.h"
+
+namespace outrider::cuda {
+namespace {
+
+constexpr int kMaxThreads = 64;
+
+class CudaModel final : public Model {
+ public:
+  // The parts in the order in which they need each other.
+  struct Parts {
+    std::shared_ptr<DeviceApi> device;
+    std::unique_ptr<ThreadPool> threads;
+    std::unique_ptr<DeviceWeights> weights;
+    std::shared_ptr<DeviceKvMemory> kv;
+    std::unique_ptr<DevicePass> pass;
+  };
+
+  CudaModel(Parts parts, ModelInfo info) : parts_(std::move(parts)), info_(std::move(info)) {}
+
+  const ModelInfo& info() const override { return info_; }
+  DeviceCounts counts() const { return parts_.device->counts(); }
+
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::int32_t first, parts_.kv->take(count));
+    return std::shared_ptr<KvPages>(std::make_shared<DeviceKvPages>(this, count, parts_.kv, first));
+  }
+
+  Status forward(std::span<const Row> rows, PassOutput& out) override {
+    OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info_, this));
+    OUTRIDER_RETURN_IF_ERROR(check_unchanged());
+    out.vocab_size = info_.vocab_size;
+    out.places.clear();
+    out.row_logits = nullptr;
+    out.chosen.clear();
+    if (parts_.pass->can_choose() &&
+        std::ranges::any_of(rows, [](const Row& row) { return row.choice != nullptr; })) {
+      out.chosen.assign(wanted_in(rows), PassOutput::kNotChosen);
+    }
+    out.threads = parts_.threads.get();
+    out.logits.resize(wanted_in(rows) * static_cast<std::size_t>(info_.vocab_size));
+    if (rows.empty()) return {};
+    Position longest = 0;
+    for (const Row& row : rows) {
+      longest = std::max(longest, row.cache->slots().position(row.slot) + 1);
+    }
+    const auto most = static_cast<std::size_t>(parts_.pass->max_rows(longest));
+    for (std::size_t begin = 0, first = 0; begin < rows.size();) {
+      const auto part = rows.subspan(begin, begin == 0 ? first_part(rows.size(), most) : most);
+      OUTRIDER_RETURN_IF_ERROR(run_part(part, first, out));
+      begin += part.size();
+      first += wanted_in(part);
+    }
+    return {};
+  }
+  Status check_unchanged() const override {
+    return parts_.weights->about().files->weights.check_unchanged();
+  }
+
+ private:
+  static std::size_t wanted_in(std::span<const Row> rows) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(rows, [](const Row& row) { return row.wants_logits; }));
+  }
+
+  // first: the part's first row among those that want logits.
+  Status run_part(std::span<const Row> rows, std::size_t first, PassOutput& out) {
+    const std::vector<TokenId>& listed = parts_.weights->about().files->config.head_tokens;
+    const auto vocab = static_cast<std::size_t>(info_.vocab_size);
+    float* logits = out.logits.data() + first * vocab;
+    if (listed.empty()) return parts_.pass->run(rows, first, out, logits);
+    // The logits of a shortlist go to their tokens' places.
+    const std::size_t wanted = wanted_in(rows);
+    listed_.resize(wanted * listed.size());
+    OUTRIDER_RETURN_IF_ERROR(parts_.pass->run(rows, first, out, listed_.data()));
+    std::fill_n(logits, wanted * vocab, -std::numeric_limits<float>::infinity());
+    const float* from = listed_.data();
+    for (std::size_t r = 0; r < wanted; ++r, logits += vocab) {
+      for (const TokenId token : listed) logits[token] = *from++;
+    }
+    return {};
+  }
+
+  Parts parts_;
+  const ModelInfo info_;
+  std::vector<float> listed_;
+};
+
+// The device class for the arithmetic id, which several devices have together.
+Result<std::string> proven_class(DeviceApi& device, const CudaModelOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const StartCheck check, check_kernels(device));
+  if (check.different == 0) return std::string("cpu");
+  if (options.notice) {
+    options.notice("device " + device.facts().name + ": " + std::to_string(check.different) +
+                   " of " + std::to_string(check.outputs) +
+                   " numbers differ from the CPU's, first in " + check.first +
+                   ". It computes with an arithmetic of its own, so no CPU continues its texts");
+  }
+  return device.facts().device_class;
+}
+
+int thread_count(int wanted) {
+  if (wanted > 0) return std::min(wanted, kMaxThreads);
+  return std::min(usable_processors(), 64);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles> files,
+                                               std::unique_ptr<DeviceApi> device,
+                                               const CudaModelOptions& options) {
+  OUTRIDER_RETURN_IF_ERROR(check_llama_blocks(files->config, "device cuda"));
+  OUTRIDER_ASSIGN_OR_RETURN(const ComputeType type, parse_compute_type(options.dtype));
+  OUTRIDER_ASSIGN_OR_RETURN(const KvLayout kv, kv_layout(files->config, options.kv_dtype));
+  const std::string note = conversion_note(*files, type);
+  if (!note.empty() && options.notice) options.notice(note);
+  if (options.kv_bytes < 0) {
+    return invalid_argument("kv_bytes = " + std::to_string(options.kv_bytes) +
+                            ". Remedy: at least 0");
+  }
+  CudaModel::Parts parts;
+  parts.device = std::move(device);
+  DeviceApi& api = *parts.device;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string device_class, proven_class(api, options));
+  parts.threads = std::make_unique<ThreadPool>(thread_count(options.threads));
+  const Position max_positions = files->config.max_positions;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      DeviceWeights weights,
+      DeviceWeights::load(api, std::move(files), type, *parts.threads, options.progress));
+  parts.weights = std::make_unique<DeviceWeights>(std::move(weights));
+  const DeviceSplit split(parts.weights->about().files->config, api.devices());
+  OUTRIDER_ASSIGN_OR_RETURN(parts.kv,
+                            DeviceKvMemory::make(parts.device, kv, split, options.kv_bytes));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      parts.pass, DevicePass::make(api, *parts.weights, *parts.kv, *parts.threads, max_positions));
+  ModelInfo info = describe_model(parts.weights->about(), kv, device_class);
+  info.most_kv_pages = parts.kv->pages();
+  return std::unique_ptr<Model>(std::make_unique<CudaModel>(std::move(parts), std::move(info)));
+}
+
+DeviceCounts device_counts(const Model& model) {
+  const auto* cuda = dynamic_cast<const CudaModel*>(&model);
+  return cuda != nullptr ? cuda->counts() : DeviceCounts();
+}
+
+}  // namespace outrider::cuda

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/engine/model/cuda/device/device_part.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "common/engine/model/cpu/kernels/weight_memory.h"
+#include "common/engine/model/cuda/kernels/lane_panels.h"
+
+namespace outrider::cuda {
+namespace {
+
+// Of attention: longer contexts are computed with fewer rows at a time.
+constexpr std::int64_t kMaxScratchFloats = std::int64_t{64} << 20;
+
+std::int64_t parts_of(Position positions) {
+  const auto parts = (static_cast<std::uint64_t>(positions) + kAttentionPart - 1) / kAttentionPart;
+  return static_cast<std::int64_t>(std::bit_ceil(std::max<std::uint64_t>(parts, 1)));
+}
+
+bool is_quantized(const DeviceLinear& linear) {
+  return linear.matrix.type == WeightType::kQuantized;
+}
+
+// The forms in which some matrices read their rows.
+struct Forms {
+  bool values = false, quantized = false;
+
+  explicit Forms(std::initializer_list<const DeviceLinear*> readers) {
+    for (const DeviceLinear* reader : readers) {
+      (is_quantized(*reader) ? quantized : values) = true;
+    }
+  }
+};
+
+std::int64_t memory_bytes(const WeightMatrix& matrix) {
+  return matrix.type == WeightType::kQuantized ? bytes_of(matrix) : lane_panel_bytes(matrix);
+}
+
+bool is_one_launch(const Product& a, const Product& b) {
+  const WeightMatrix &x = a.weights, &y = b.weights;
+  return x.type == y.type && x.inputs == y.inputs &&
+         (x.type != WeightType::kQuantized || x.format == y.format);
+}
+
+// To a device's columns of rows.
+Product product(const DeviceLinear& linear, float* rows, std::int64_t begin, std::int64_t stride,
+                bool add = false) {
+  return {linear.matrix, {rows + begin, stride, linear.bias, add}};
+}
+
+}  // namespace
+
+Result<DevicePart> DevicePart::make(DeviceApi& api, const DeviceWeights& weights,
+                                    const DeviceKvMemory& kv, const PassInput& input, int device,
+                                    Position max_positions) {
+  DevicePart part(api, weights, kv, input, device);
+  OUTRIDER_RETURN_IF_ERROR(part.allocate(max_positions));
+  return part;
+}
+
+DevicePart::DevicePart(DeviceApi& api, const DeviceWeights& weights, const DeviceKvMemory& kv,
+                       const PassInput& input, int device)
+    : api_(api),
+      weights_(weights.on_device(device)),
+      config_(weights.about().files->config),
+      kv_(kv),
+      input_(input),
+      split_(config_, api.devices()),
+      device_(device),
+      stream_(kv.stream(device)),
+      ready_(api.new_event(device)),
+      heads_{split_.queries(device).count() / config_.head_dim, split_.kv_heads(device).count(),
+             config_.head_dim},
+      hidden_stride_(pad_to_lanes(config_.hidden_size)),
+      head_stride_(pad_to_lanes(config_.head_dim)),
+      logits_stride_(device == 0 ? config_.head_size() : split_.head(device).count()) {}
+
+Status DevicePart::allocate(Position max_positions) {
+  const std::int64_t row =
+      heads_.heads * parts_of(max_positions) * (kAttentionPart + head_stride_ + kPartialExtra);
+  scratch_floats_ = std::max(std::min(kMaxRows * row, kMaxScratchFloats), row);
+  std::int64_t bytes = 0;
+  std::vector<std::pair<float**, std::int64_t>> floats;
+  std::vector<std::pair<std::byte**, std::int64_t>> rows;
+  const auto activations = [&](Activations& x, std::int64_t count) {
+    x.count = count;
+    x.stride = pad_to_lanes(count);
+    floats.emplace_back(&x.values, kMaxRows * x.stride);
+    rows.emplace_back(&x.quantized, kMaxRows * quantized_row_bytes(count));
+  };
+  activations(normed_, config_.hidden_size);
+  activations(attended_, config_.q_size());
+  floats.emplace_back(&queries_, kMaxRows * split_.queries(device_).count());
+  floats.emplace_back(&keys_, kMaxRows * split_.keys(device_).count());
+  floats.emplace_back(&values_, kMaxRows * split_.keys(device_).count());
+  floats.emplace_back(&rotated_, kMaxRows * heads_.heads * head_stride_);
+  floats.emplace_back(&scratch_, scratch_floats_);
+  floats.emplace_back(&logits_, kMaxRows * logits_stride_);
+  activations(gate_, config_.intermediate_size);
+  floats.emplace_back(&up_, kMaxRows * gate_.stride);
+  const auto aligned = [](std::int64_t count) { return (count + 255) / 256 * 256; };
+  for (const auto& [to, count] : floats) bytes += aligned(count * 4);
+  for (const auto& [to, count] : rows) bytes += aligned(count);
+  OUTRIDER_ASSIGN_OR_RETURN(memory_, DeviceMemory::make(api_, MemoryKind::kDevice, bytes, device_));
+  std::byte* at = memory_.data();
+  for (const auto& [to, count] : floats) {
+    *to = reinterpret_cast<float*>(at);
+    at += aligned(count * 4);
+  }
+  for (const auto& [to, count] : rows) {
+    *to = at;
+    at += aligned(count);
+  }
+  api_.use(device_);
+  // Zeros behind their rows stay: kernels write what is before them.
+  for (const auto& [values, stride] :
+       {std::pair{attended_.values, attended_.stride}, std::pair{gate_.values, gate_.stride},
+        std::pair{up_, gate_.stride}}) {
+    api_.fill_zero(reinterpret_cast<std::byte*>(values), kMaxRows * stride * 4, stream_);
+  }
+  api_.signal(ready_, stream_);
+  return api_.synchronize(ready_);
+}
+
+std::int64_t DevicePart::max_rows(Position positions) const {
+  if (heads_.heads == 0) return kMaxRows;
+  const std::int64_t row =
+      heads_.heads * parts_of(positions) * (kAttentionPart + head_stride_ + kPartialExtra);
+  std::int64_t most = std::min(kMaxRows, std::max<std::int64_t>(scratch_floats_ / row, 1));
+  while (fill_up(most, kMaxRows) > most) --most;  // filled up they fit too
+  return most;
+}
+
+void DevicePart::normalize(const PassShape& shape, const float* weight, bool values,
+                           bool quantized) {
+  norm_and_quantize({hidden(), shape.rows, config_.hidden_size, hidden_stride_}, weight,
+                    static_cast<float>(config_.rms_norm_eps), values ? normed_.values : nullptr,
+                    quantized ? normed_.quantized : nullptr, stream_);
+}
+
+void DevicePart::attention(const PassShape& shape, std::size_t index) {
+  if (heads_.heads == 0) return;
+  api_.use(device_);
+  const DeviceLayer& from = layer(index);
+  const Forms forms({&from.q, &from.k, &from.v});
+  normalize(shape, from.attention_norm, forms.values, forms.quantized);
+  const std::int64_t queries = split_.queries(device_).count();
+  const std::int64_t keys = split_.keys(device_).count();
+  const Product projections[] = {product(from.q, queries_, 0, queries),
+                                 product(from.k, keys_, 0, keys),
+                                 product(from.v, values_, 0, keys)};
+  multiply_all(projections, normed_, shape.rows);
+  place_and_attend(shape, index);
+}
+
+void DevicePart::place_and_attend(const PassShape& shape, std::size_t index) {
+  const DeviceLayer& from = layer(index);
+  const DeviceInput in = input_.on_device(device_, shape);
+  const KvPlanes planes = kv_.planes(device_, static_cast<std::int64_t>(index));
+  place_heads({.rows = shape.rows,
+               .shape = heads_,
+               .queries = queries_,
+               .keys = keys_,
+               .values = values_,
+               .q_norm = from.q_norm,
+               .k_norm = from.k_norm,
+               .epsilon = static_cast<float>(config_.rms_norm_eps),
+               .cos = in.cos,
+               .sin = in.sin,
+               .slots = in.slots,
+               .rotated = rotated_,
+               .planes = planes},
+              stream_);
+  const Attention attention{
+      .shape = heads_,
+      .queries = rotated_,
+      .rows = in.seen + input_.window_index(from.window) * shape.rows,
+      .bundles = in.bundles,
+      .num_rows = shape.rows,
+      .num_bundles = shape.bundles,
+      .parts = shape.parts,
+      .scores = scratch_,
+      .partials = scratch_ + shape.rows * heads_.heads * shape.parts * kAttentionPart,
+      .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
+      .planes = planes,
+      .next = from.o.matrix.data,
+      .next_bytes = memory_bytes(from.o.matrix)};
+  attend(attention, stream_);
+  const Forms forms({&from.o});
+  const Share share = split_.queries(device_);
+  combine_parts(attention,
+                {.values = forms.values ? attended_.values + share.begin : nullptr,
+                 .rows = shape.rows,
+                 .count = share.count(),
+                 .stride = attended_.stride,
+                 .whole = attended_.count},
+                forms.quantized ? attended_.quantized + quantized_row_bytes(share.begin) : nullptr,
+                stream_);
+}
+
+void DevicePart::output(const PassShape& shape, std::size_t index) {
+  api_.use(device_);
+  const Product sums[] = {
+      product(layer(index).o, hidden(), split_.hidden(device_).begin, hidden_stride_, true)};
+  multiply_all(sums, attended_, shape.rows);
+}
+
+void DevicePart::gate(const PassShape& shape, std::size_t index) {
+  const Share share = split_.inner(device_);
+  if (share.count() == 0) return;
+  api_.use(device_);
+  const DeviceLayer& from = layer(index);
+  const Forms forms({&from.gate, &from.up});
+  normalize(shape, from.mlp_norm, forms.values, forms.quantized);
+  const Product both[] = {product(from.gate, gate_.values, share.begin, gate_.stride),
+                          product(from.up, up_, share.begin, gate_.stride)};
+  multiply_all(both, normed_, shape.rows);
+  silu_and_quantize(
+      {.values = gate_.values + share.begin,
+       .rows = shape.rows,
+       .count = share.count(),
+       .stride = gate_.stride,
+       .whole = gate_.count},
+      up_ + share.begin,
+      is_quantized(from.down) ? gate_.quantized + quantized_row_bytes(share.begin) : nullptr,
+      stream_);
+}
+
+void DevicePart::down(const PassShape& shape, std::size_t index) {
+  api_.use(device_);
+  const Product sums[] = {
+      product(layer(index).down, hidden(), split_.hidden(device_).begin, hidden_stride_, true)};
+  multiply_all(sums, gate_, shape.rows);
+}
+
+void DevicePart::head(const PassShape& shape) {
+  if (logits_share().count() == 0) return;
+  api_.use(device_);
+  const Forms forms({&weights_.head});
+  norm_and_quantize({.values = hidden(),
+                     .rows = shape.wanted,
+                     .count = config_.hidden_size,
+                     .stride = hidden_stride_,
+                     .from = input_.on_device(device_, shape).wanted},
+                    weights_.final_norm, static_cast<float>(config_.rms_norm_eps),
+                    forms.values ? normed_.values : nullptr,
+                    forms.quantized ? normed_.quantized : nullptr, stream_);
+  const Product last[] = {product(weights_.head, logits_, 0, logits_stride_)};
+  multiply_all(last, normed_, shape.wanted);
+}
+
+// Matrices of one kind are one launch; a device may have none of their outputs.
+void DevicePart::multiply_all(std::span<const Product> products, const Activations& x,
+                              std::int64_t rows) {
+  const MatmulInput input{rows, x.stride, x.values, x.quantized};
+  for (std::size_t begin = 0; begin < products.size();) {
+    std::size_t end = begin + 1;
+    while (end < products.size() && is_one_launch(products[begin], products[end])) ++end;
+    if (products[begin].weights.outputs > 0) {
+      multiply(products.data() + begin, static_cast<int>(end - begin), input, stream_);
+    }
+    begin = end;
+  }
+}
+
+Columns DevicePart::hidden_columns() const {
+  const Share share = split_.hidden(device_);
+  return {reinterpret_cast<std::byte*>(hidden()), hidden_stride_ * 4, share.begin * 4,
+          share.count() * 4};
+}
+
+Columns DevicePart::attended_columns(std::size_t index) const {
+  return columns_of(attended_, split_.queries(device_), layer(index).o);
+}
+
+Columns DevicePart::gate_columns(std::size_t index) const {
+  return columns_of(gate_, split_.inner(device_), layer(index).down);
+}
+
+Columns DevicePart::columns_of(const Activations& rows, const Share& share,
+                               const DeviceLinear& reader) {
+  if (is_quantized(reader)) {
+    const std::int64_t begin = quantized_row_bytes(share.begin);
+    return {rows.quantized, quantized_row_bytes(rows.count), begin,
+            quantized_row_bytes(share.end) - begin};
+  }
+  return {reinterpret_cast<std::byte*>(rows.values), rows.stride * 4, share.begin * 4,
+          share.count() * 4};
+}
+
+}  // namespace outrider::cuda

@@ -1,0 +1,108 @@
+// What one device does of a pass: its outputs of every matrix and its heads (device_split.h),
+// through the stages of the cpu backend's pass (common/engine/model/cpu/cpu_pass.h), with its bits.
+//
+// Rows of activations that a matrix reads are whole on every device. A stage ends where a device
+// has written its columns of such rows; the pass then brings these columns to the other devices.
+//
+//   (attention exchange output exchange gate exchange down exchange)* head
+//
+// Thread rule: one thread. Ownership: everything passed in outlives this.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/engine/model/cuda/device/device_api.h"
+#include "common/engine/model/cuda/device/device_kv.h"
+#include "common/engine/model/cuda/device/device_weights.h"
+#include "common/engine/model/cuda/device/pass_input.h"
+
+namespace outrider::cuda {
+
+// Of rows that every device needs whole, the columns that one computes.
+struct Columns {
+  std::byte* rows = nullptr;
+  std::int64_t pitch = 0;  // bytes from row to row
+  std::int64_t begin = 0;  // of the columns, in bytes of a row
+  std::int64_t bytes = 0;
+};
+
+class DevicePart final {
+ public:
+  // Most rows computed together. Bounds the scratch memory and changes no bit.
+  static constexpr std::int64_t kMaxRows = 512;
+
+  // max_positions: of a row's path. Errors: RESOURCE_EXHAUSTED if scratch memory does not fit.
+  static Result<DevicePart> make(DeviceApi& api, const DeviceWeights& weights,
+                                 const DeviceKvMemory& kv, const PassInput& input, int device,
+                                 Position max_positions);
+
+  Stream stream() const { return stream_; }
+  // Stands for what the stream has done, for other streams.
+  Event ready() const { return ready_; }
+
+  // Most rows of a part of a pass whose longest row sees so many positions.
+  std::int64_t max_rows(Position positions) const;
+
+  // Put a layer's stages into the stream: up to attention's result, its product with o, up to the
+  // activation function, and the product with down.
+  void attention(const PassShape& shape, std::size_t layer);
+  void output(const PassShape& shape, std::size_t layer);
+  void gate(const PassShape& shape, std::size_t layer);
+  void down(const PassShape& shape, std::size_t layer);
+  // The last norm, and this device's logits.
+  void head(const PassShape& shape);
+
+  // What these stages wrote, in the forms that the next matrix takes.
+  Columns hidden_columns() const;
+  Columns attended_columns(std::size_t layer) const;
+  Columns gate_columns(std::size_t layer) const;
+  // Of the rows that want logits: on the first device whole rows, on others its columns alone.
+  float* logits() const { return logits_; }
+  std::int64_t logits_stride() const { return logits_stride_; }
+  Share logits_share() const { return split_.head(device_); }
+
+ private:
+  // Rows between two stages: f32, quantised, or both, as the next matrices take them.
+  struct Activations {
+    float* values = nullptr;  // [kMaxRows, stride]
+    std::byte* quantized = nullptr;
+    std::int64_t count = 0;
+    std::int64_t stride = 0;
+  };
+
+  DevicePart(DeviceApi& api, const DeviceWeights& weights, const DeviceKvMemory& kv,
+             const PassInput& input, int device);
+  Status allocate(Position max_positions);
+  const DeviceLayer& layer(std::size_t index) const { return weights_.layers[index]; }
+  float* hidden() const { return input_.on_device(device_, {}).hidden; }
+  void normalize(const PassShape& shape, const float* weight, bool values, bool quantized);
+  void place_and_attend(const PassShape& shape, std::size_t layer);
+  void multiply_all(std::span<const Product> products, const Activations& x, std::int64_t rows);
+  static Columns columns_of(const Activations& rows, const Share& share,
+                            const DeviceLinear& reader);
+
+  // Constant after construction.
+  DeviceApi& api_;
+  const WeightsOnDevice& weights_;
+  const ModelConfig& config_;
+  const DeviceKvMemory& kv_;
+  const PassInput& input_;
+  const DeviceSplit split_;
+  const int device_;
+  const Stream stream_;
+  const Event ready_;
+  const Heads heads_;  // of this device
+  const std::int64_t hidden_stride_, head_stride_, logits_stride_;
+  std::int64_t scratch_floats_ = 0;  // of attention
+  DeviceMemory memory_;              // what the pointers below point into
+  Activations normed_, attended_, gate_;
+  float *queries_ = nullptr, *keys_ = nullptr, *values_ = nullptr, *rotated_ = nullptr;
+  float *up_ = nullptr, *scratch_ = nullptr;
+  float* logits_ = nullptr;  // [kMaxRows, logits_stride]
+};
+
+}  // namespace outrider::cuda

@@ -1,0 +1,31 @@
+// Liveness, readiness and version: the pages that supervisors and load balancers read.
+//
+//   /health/live   200 also while the program shuts down; otherwise restart it
+//   /health/ready  200 while new requests are accepted
+//   /version       JSON
+//
+// Thread rule: a value. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/serving/http/routes.h"
+
+namespace outrider {
+
+struct Health {
+  bool alive = true;
+  bool ready = true;
+  std::string version = {};
+  std::string model_name = {};
+};
+
+// The page of /health/ready.
+HttpResponse ready_page(const Health& health);
+
+// now: called on the server's thread.
+std::vector<HttpRoute> health_routes(const std::function<Health()>& now);
+
+}  // namespace outrider

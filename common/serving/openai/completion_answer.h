@@ -1,0 +1,75 @@
+// Answers in the form that OpenAI's clients read, whole or as server-sent events. A client that
+// sends "outrider": true also gets this program's figures and one entry per token, under
+// "outrider", where the seed of a sampled answer stands in any case.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/base/json.h"
+#include "common/base/status.h"
+#include "common/decoding/request/text_options.h"
+
+namespace outrider {
+
+struct AnswerName {
+  std::string id;  // "chatcmpl-.."
+  std::string model;
+  bool is_chat = false;
+  std::int64_t created = 0;  // seconds since 1970
+  ServiceTier service_tier = ServiceTier::kDefault;
+};
+
+// A piece of an answer's text, as it is committed.
+struct AnswerPiece {
+  std::string text;
+  bool drafted = false;   // the draft had guessed it correctly
+  bool has_token = true;  // false: text that was held back until the end
+};
+
+struct AnswerUsage {
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;  // of the prompt
+  std::uint64_t completion_tokens = 0;
+  std::uint64_t accepted_tokens = 0;  // drafted ones
+  std::uint64_t rejected_tokens = 0;
+};
+
+// What a client may request in addition to the text.
+struct AnswerExtras {
+  bool usage = false;         // streams: a last event has the usage
+  bool usage_so_far = false;  // streams: every event has it
+  bool figures = false;       // this program's, under "outrider"
+};
+
+// How an answer ended.
+struct AnswerEnd {
+  bool by_length = false;  // the token limit ended it; else it stopped by itself
+  AnswerUsage usage = {};
+  std::optional<std::uint64_t> seed = {};  // by which it can be repeated; nothing: any does
+  Json figures = {};                       // if requested
+  Json level = {};       // of an elastic model: which one answered, predicted and taken times
+  Json unverified = {};  // what was given by a deadline, and whether the text confirms it
+};
+
+// The first event of a stream, which names the role.
+std::string first_event(const AnswerName& name, const AnswerExtras& extras);
+// Tokens as they are committed; empty if they have no text yet. usage: up to now.
+std::string text_event(const AnswerName& name, const AnswerExtras& extras,
+                       std::span<const AnswerPiece> pieces, const AnswerUsage& usage);
+// How the answer would continue if the draft is right, given by a deadline. whole: to its end.
+std::string unverified_event(const AnswerName& name, const AnswerExtras& extras,
+                             const std::string& continuation, bool whole);
+// The finish reason, usage if requested, and the end of the stream.
+std::string last_events(const AnswerName& name, const AnswerExtras& extras, const AnswerEnd& end);
+// An error after the stream has begun. No [DONE] follows: the answer is not complete.
+std::string error_event(const Status& status);
+
+std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,
+                         const std::string& text, const AnswerEnd& end);
+
+}  // namespace outrider

@@ -1,0 +1,51 @@
+// Parses an OpenAI client's request strictly: unsupported fields are refused by name; only fields
+// that cannot change the text are ignored.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/decoding/request/slo.h"
+#include "common/decoding/request/text_options.h"
+#include "common/serving/conversation/chat_template.h"
+#include "common/serving/conversation/conversation.h"
+#include "common/serving/openai/completion_answer.h"
+
+namespace outrider {
+
+// How an answer shall be computed.
+struct CompletionParams {
+  TextOptions text = {};
+  bool speculation = false;  // a field of our own; only where there is a draft may it be true
+  LevelWish wish = {};       // of an elastic model: "model": "NAME@LEVEL", "slo": {..}
+};
+
+struct CompletionRequest {
+  bool is_chat = false;
+  std::vector<ChatMessage> messages;  // of a chat
+  Json template_variables;            // chat_template_kwargs; null: none
+  std::string prompt;                 // of a plain completion
+  RawOptions raw = {};                // how it becomes tokens
+  CompletionParams params;
+  bool stream = false;
+  AnswerExtras extras = {};
+  std::string model = {};  // as the client names it
+  // Fields that were ignored because they cannot change the text.
+  std::vector<std::string> ignored = {};
+};
+
+// defaults: for fields that the request does not name. Errors: those of body_fields.h.
+Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
+                                           const CompletionParams& defaults);
+
+// The prompt's tokens. chat_template: a name, or empty for the default of `source`. context: as
+// check_text_fits(). Errors: its own, and those of ChatTemplate.
+Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
+                                     const ChatSource& source, std::string_view chat_template,
+                                     Position context = 0);
+
+}  // namespace outrider

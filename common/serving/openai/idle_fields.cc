@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/serving/openai/idle_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace outrider {
+namespace {
+
+// Who asks, and how an answer is stored, billed or kept.
+constexpr std::array<std::string_view, 14> kMetadata = {"user",
+                                                        "metadata",
+                                                        "store",
+                                                        "safety_identifier",
+                                                        "prompt_cache_key",
+                                                        "priority",
+                                                        "request_id",
+                                                        "cache_control",
+                                                        "prompt_cache_retention",
+                                                        "parallel_tool_calls",
+                                                        "id_slot",
+                                                        "slot_id",
+                                                        "cache_prompt",
+                                                        "keep_alive"};
+
+// How strong something is that is off unless another field, which is refused, turns it on.
+constexpr std::array<std::string_view, 12> kOfWhatIsOff = {
+    "repeat_last_n", "penalty_last_n",     "mirostat_tau",       "mirostat_eta",
+    "dry_base",      "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers",
+    "xtc_threshold", "dynatemp_exponent",  "min_keep",           "early_stopping"};
+
+}  // namespace
+
+std::span<const IdleValue> idle_values() {
+  static const std::vector<IdleValue> kValues = {
+      {"n", 1},
+      {"best_of", 1},
+      {"repetition_penalty", 1},
+      {"repeat_penalty", 1},
+      {"length_penalty", 1},
+      {"typical_p", 1},
+      {"tfs_z", 1},
+      {"presence_penalty", 0},
+      {"frequency_penalty", 0},
+      {"min_tokens", 0},
+      {"top_a", 0},
+      {"top_n_sigma", -1},
+      {"mirostat", 0},
+      {"dry_multiplier", 0},
+      {"xtc_probability", 0},
+      {"dynatemp_range", 0},
+      {"n_probs", 0},
+      {"n_keep", 0},
+      {"n_indent", 0},
+      {"t_max_predict_ms", 0},
+      {"top_logprobs", 0},
+      {"logprobs", false},
+      {"echo", false},
+      {"use_beam_search", false},
+      {"include_stop_str_in_output", false},
+      {"return_tokens_as_token_ids", false},
+      {"return_token_ids", false},
+      {"return_tokens", false},
+      {"timings_per_token", false},
+      {"post_sampling_probs", false},
+      {"continue_final_message", false},
+      {"skip_special_tokens", true},
+      {"spaces_between_special_tokens", true},
+      {"add_generation_prompt", true},
+      {"tool_choice", "none"},
+      {"tool_choice", "auto"},
+      {"function_call", "none"},
+      {"function_call", "auto"},
+      {"suffix", ""},
+      {"grammar", ""},
+      {"verbosity", "medium"},
+      {"response_format", {{"type", "text"}}},
+      {"modalities", Json::array({"text"})},
+  };
+  return kValues;
+}
+
+bool asks_for_nothing(std::string_view field, const Json& value) {
+  constexpr std::array<std::string_view, 7> kLists = {
+      "tools", "functions", "stop_token_ids", "logit_bias", "bad_words", "lora", "documents"};
+  if (value.is_structured() && value.empty()) {
+    return std::ranges::find(kLists, field) != kLists.end();
+  }
+  return std::ranges::any_of(idle_values(), [&](const IdleValue& idle) {
+    return field == idle.field && value == idle.value;
+  });
+}
+
+bool cannot_change_text(std::string_view field) {
+  return std::ranges::find(kMetadata, field) != kMetadata.end() ||
+         std::ranges::find(kOfWhatIsOff, field) != kOfWhatIsOff.end();
+}
+
+}  // namespace outrider

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/serving/openai/routes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "common/base/mutex.h"
+#include "common/base/random_id.h"
+#include "common/serving/conversation/chat_template.h"
+#include "common/serving/http/error_response.h"
+#include "common/serving/openai/token_routes.h"
+#include "common/serving/telemetry/log.h"
+
+namespace outrider {
+namespace {
+
+std::int64_t seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+AnswerName new_answer(const std::string& model, bool is_chat, ServiceTier tier) {
+  return {.id = (is_chat ? "chatcmpl-" : "cmpl-") + random_id(),
+          .model = model,
+          .is_chat = is_chat,
+          .created = seconds_since_1970(),
+          .service_tier = tier};
+}
+
+constexpr std::string_view kModels = "/v1/models";
+const StatusDetail kNoSuchModel = {.reason = "model_not_found", .field = "model"};
+
+std::string known_levels(const std::vector<ServedLevel>& levels) {
+  std::string names;
+  for (const ServedLevel& level : levels) names += (names.empty() ? "" : ", ") + level.name;
+  return names.empty() ? "" : ", with the levels " + names;
+}
+
+// All models, which are one and its levels, or one of them. template_hash: of its chat template;
+// empty: there is none, or it is not known yet.
+HttpResponse models_page(const std::string& path, const std::string& model,
+                         const std::vector<ServedLevel>& levels, std::int64_t created,
+                         const std::string& template_hash) {
+  const Json one = {{"id", model},
+                    {"object", "model"},
+                    {"created", created},
+                    {"owned_by", "outrider"},
+                    {"template_hash", template_hash.empty() ? Json() : Json(template_hash)}};
+  Json all = Json::array({one});
+  for (const ServedLevel& level : levels) {
+    Json entry = one;
+    entry["id"] = model + "@" + level.name;
+    entry["level"] = {
+        {"name", level.name}, {"divergence", level.divergence}, {"agreement", level.agreement}};
+    all.push_back(std::move(entry));
+  }
+  if (path == kModels) return json_response({{"object", "list"}, {"data", std::move(all)}});
+  const std::string asked = path.substr(kModels.size() + 1);
+  for (const Json& each : all) {
+    if (each["id"] == asked) return json_response(each);
+  }
+  return error_response(not_found("there is no model " + printable(asked) + " here; there is " +
+                                  printable(model) + known_levels(levels))
+                            .with_detail(kNoSuchModel));
+}
+
+// The level that "model" names behind its last "@", if it is not all of the model's own name.
+Status read_level(const OpenaiService& service, const std::string& model,
+                  const CompletionParams& defaults, CompletionRequest& asked) {
+  LevelWish& wish = asked.params.wish;
+  const bool needs_levels = wish.slo.asks() && !(wish.slo.unverified && defaults.speculation);
+  if (service.levels.empty() && needs_levels) {
+    return unimplemented("'slo' is not supported here: this model has no levels; leave it out")
+        .with_detail({.reason = "unsupported_parameter", .field = "slo"});
+  }
+  const std::size_t at = asked.model.rfind('@');
+  if (at == std::string::npos || asked.model == model) return {};
+  const std::string name = asked.model.substr(at + 1);
+  const Result<LevelCourse> course = parse_level_course(name);
+  const auto is_level = [&service](const std::string& each) {
+    return std::ranges::find(service.levels, each, &ServedLevel::name) != service.levels.end();
+  };
+  const bool may_choose = name == "auto" && !service.levels.empty();
+  const bool is_known =
+      course.ok() && is_level(course->first) && (course->then.empty() || is_level(course->then));
+  if (!may_choose && !is_known) {
+    return not_found("'model' is " + printable(asked.model) + ", but " + printable(model) +
+                     " has no level " + printable(name) + known_levels(service.levels))
+        .with_detail(kNoSuchModel);
+  }
+  wish.level = name;
+  return {};
+}
+
+// Logs each ignored field once.
+class IgnoredFields final {
+ public:
+  void log_new(const std::vector<std::string>& fields) {
+    const MutexLock lock(mu_);
+    for (const std::string& field : fields) {
+      if (!told_.insert(field).second) continue;
+      log(LogLevel::kInfo, "a field of requests is ignored: it cannot change the text",
+          {{"field", field}});
+    }
+  }
+
+ private:
+  Mutex mu_;
+  std::set<std::string> told_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+// A template that is missing is no address that is not known.
+Status refused_prompt(const Status& status, bool is_chat) {
+  if (!status.detail().reason.empty()) return status;
+  const bool lacks_template = is_chat && status.code() == StatusCode::kNotFound;
+  return status.with_detail({.reason = lacks_template ? "chat_template_not_found" : "invalid_value",
+                             .field = is_chat ? "messages" : "prompt"});
+}
+
+Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& request,
+                const std::shared_ptr<HttpExchange>& exchange, IgnoredFields& ignored) {
+  OUTRIDER_ASSIGN_OR_RETURN(const CompletionParams defaults, service.defaults());
+  OUTRIDER_ASSIGN_OR_RETURN(CompletionRequest asked,
+                            parse_completion(request.body, is_chat, defaults));
+  settle_seed(asked.params.text);
+  const std::string model = service.model_name();
+  OUTRIDER_RETURN_IF_ERROR(read_level(service, model, defaults, asked));
+  ChatSource source;
+  if (is_chat) {
+    OUTRIDER_ASSIGN_OR_RETURN(source, service.chat());
+  }
+  Result<EncodedPrompt> encoded =
+      encode_request(*service.tokenizer, asked, source, service.chat_template, service.context);
+  if (!encoded.ok()) return refused_prompt(encoded.status(), is_chat);
+  EncodedPrompt prompt = *std::move(encoded);
+  ignored.log_new(asked.ignored);
+  const std::string& level = asked.params.wish.level;
+  const std::string& shown = model.empty() ? asked.model : model;
+  const AnswerName name = new_answer(level.empty() ? shown : shown + "@" + level, is_chat,
+                                     asked.params.text.service_tier);
+  const CompletionResponder::Form form{
+      .stream = asked.stream, .extras = asked.extras, .prompt_tokens = prompt.ids.size()};
+  return service.complete({.request = request,
+                           .params = std::move(asked.params),
+                           .prompt = std::move(prompt),
+                           .client = std::make_shared<CompletionResponder>(exchange, name, form)});
+}
+
+HttpRoute completion_route(const OpenaiService& service, const char* path, bool is_chat,
+                           const std::shared_ptr<IgnoredFields>& ignored) {
+  const auto answer = [service, is_chat, ignored](const HttpRequest& request,
+                                                  const std::shared_ptr<HttpExchange>& exchange) {
+    const Status status =
+        with_prompt_field(complete(service, is_chat, request, exchange, *ignored), is_chat);
+    if (status.ok()) return;
+    if (service.on_refused) service.on_refused(request, status);
+    exchange->respond(error_response(status));
+  };
+  return {.method = "POST", .path = path, .handler = answer, .check = service.check};
+}
+
+}  // namespace
+
+HttpResponse json_response(const Json& json) {
+  return {.status = 200,
+          .body = json.dump(-1, ' ', false, Json::error_handler_t::replace),
+          .content_type = "application/json"};
+}
+
+std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
+  const auto models = [name = service.model_name, chat = service.chat, levels = service.levels,
+                       created = seconds_since_1970()](const HttpRequest& request) {
+    if (name().empty()) {
+      return error_response(unavailable("no target is known yet: the server is out of reach"));
+    }
+    const Result<ChatSource> source = chat();
+    return models_page(request.path, name(), levels, created,
+                       source.ok() ? template_hash(*source) : "");
+  };
+  const auto ignored = std::make_shared<IgnoredFields>();
+  std::vector<HttpRoute> routes = token_routes(*service.tokenizer, service.check);
+  routes.push_back(completion_route(service, "/v1/chat/completions", true, ignored));
+  routes.push_back(completion_route(service, "/v1/completions", false, ignored));
+  for (HttpRoute& route : routes) route.is_slow = true;  // texts may be long
+  for (const char* path : {"/v1/models", "/v1/models/*"}) {
+    routes.push_back(page_route("GET", path, models, service.check));
+  }
+  return routes;
+}
+
+std::vector<HttpRoute> closed_openai_routes(const std::string& why) {
+  std::vector<HttpRoute> routes;
+  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize",
+                           "/v1/models", "/v1/models/*"}) {
+    const bool is_model = std::string_view(path).starts_with(kModels);
+    routes.push_back(page_route(is_model ? "GET" : "POST", path, nullptr,
+                                [why](HttpRequest&) { return not_found(why); }));
+  }
+  return routes;
+}
+
+}  // namespace outrider

@@ -1,0 +1,103 @@
+// What a level takes: measured, and learnt from answers. SPDX-License-Identifier: Apache-2.0
+#include "common/decoding/levels/level_book.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "common/engine/model/emulated/pace.h"
+#include "common/engine/model/emulated/paced_model.h"
+#include "tests/sim/toy_model.h"
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(LevelBook, MeasuresAPromptByItsRowsAndATokenByItsPass) {
+  ManualClock clock;
+  PacedModel model(std::make_unique<ToyModel>(), *PaceCurve::parse("1:5,64:68"), clock);
+  const auto measured = measure_level("60", model, clock);
+  ASSERT_TRUE(measured.ok()) << measured.status().to_string();
+  EXPECT_EQ(measured->name, "60");
+  EXPECT_NEAR(measured->prefill_ms, 68.0 / 64, 0.01);
+  EXPECT_NEAR(measured->tpot_ms, 5, 0.01);
+  EXPECT_NEAR(measured->pass_ms, 5, 0.01);
+}
+
+// Of 68 ms of a pass that reads a prompt, the disk is waited for in 50, and in all of a token's.
+TEST(LevelBook, WhatADiskTakesIsTakenOnceForAPrompt) {
+  ManualClock clock;
+  PacedModel model(std::make_unique<ToyModel>(), *PaceCurve::parse("1:50,64:68"), clock);
+  int passes = 0;
+  const auto waits = [&passes] { return from_ms(50.0 * (++passes / 2)); };
+  const auto measured = measure_level("60", model, clock, waits);
+  ASSERT_TRUE(measured.ok());
+  EXPECT_NEAR(measured->prefill_ms, 18.0 / 64, 0.01);
+  EXPECT_NEAR(measured->pass_ms, 50, 0.01);
+}
+
+TEST(LevelBook, AContextThatHoldsNoMeasurementIsRefused) {
+  ManualClock clock;
+  for (const Position context : {3, 8, 15}) {
+    ToyModel model(7, context);
+    EXPECT_THAT(measure_level("60", model, clock).status().message(), HasSubstr("--max-model-len"))
+        << context;
+  }
+  ToyModel least(7, 16);
+  EXPECT_TRUE(measure_level("60", least, clock).ok());
+}
+
+LevelBook two_levels() {
+  std::vector<ElasticLevel> levels(2);
+  levels[0] = {.name = "100"};
+  levels[1] = {.name = "60", .divergence = 0.25, .agreement = 0.9};
+  return {levels, {{"100", 1, 20, 20}, {"60", 0.5, 10, 10}}};
+}
+
+TEST(LevelBook, AnAnswerSaysWhatTheNextWillTake) {
+  LevelBook book = two_levels();
+  const Slo slo{.time_ms = 500};
+  EXPECT_FALSE(book.choose({.slo = slo}, {.prompt_tokens = 10}).ok()) << "no length is known";
+  const LevelChoice choice = *book.choose({.slo = slo}, {.prompt_tokens = 10, .max_tokens = 21});
+  EXPECT_EQ(choice.level, 0u);
+  LevelRecord record;
+  record.ttft_ms = 25;
+  record.time_ms = 25 + 20 * 60;
+  book.note(choice, std::nullopt, {.read = 10, .said = 21}, record);
+  EXPECT_EQ(record.name, "100");
+  EXPECT_EQ(record.course, "100");
+  EXPECT_EQ(record.predicted_tpot_ms, 20);
+  EXPECT_TRUE(record.predicted_keeps_slo);
+  EXPECT_EQ(book.profile()[0].tpot_ms, 40) << "half way to what it took";
+  const LevelChoice next = *book.choose({.slo = slo}, {.prompt_tokens = 10});
+  EXPECT_EQ(next.level, 1u) << "and answers are about that long";
+  EXPECT_TRUE(next.length_assumed);
+}
+
+TEST(LevelBook, ALongPromptSaysWhatATokenOfItTakes) {
+  LevelBook book = two_levels();
+  LevelRecord record;
+  record.ttft_ms = 40;
+  book.note(*book.choose({}, {.prompt_tokens = 80}), std::nullopt, {.read = 80, .said = 1}, record);
+  EXPECT_EQ(book.profile()[0].prefill_ms, 0.75) << "half way to what it took";
+  book.note(*book.choose({}, {.prompt_tokens = 80}), std::nullopt, {.read = 20, .said = 1}, record);
+  EXPECT_EQ(book.profile()[0].prefill_ms, 0.75) << "most of it was cached, and a pass has its own";
+}
+
+TEST(LevelBook, AnAnswerOfTwoLevelsTellsNothingOfEither) {
+  LevelBook book = two_levels();
+  LevelRecord record;
+  record.ttft_ms = 1;
+  record.time_ms = 1000;
+  book.note(*book.choose({}, {}), LevelSwitch{.from_token = 7, .level = 1},
+            {.read = 80, .said = 20}, record);
+  EXPECT_EQ(record.course, "100,7:60");
+  EXPECT_EQ(record.divergence, 0.25);
+  EXPECT_EQ(book.profile()[0].tpot_ms, 20);
+  EXPECT_EQ(book.profile()[0].prefill_ms, 1);
+}
+
+}  // namespace
+}  // namespace outrider

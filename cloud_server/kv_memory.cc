@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "common/base/control_groups.h"
 #include "common/engine/model/kv_pages.h"
 #include "common/serving/cli/byte_size.h"
 
@@ -57,28 +58,14 @@ std::int64_t left_in_group(const std::string& folder, const char* limit, const c
   return std::max<std::int64_t>(*most - *used + cached, 0);
 }
 
-// The group that proc names, and all its parents: each may be the tightest.
+// What the tightest control group above the process still allows.
 std::int64_t left_in_groups(const std::string& root) {
   std::int64_t left = kUnlimited;
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool unified = controllers.empty();
-    if (!unified && controllers.find("memory") == std::string::npos) continue;
-    const std::string base = root + (unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
-    std::string group = line.substr(second + 1);
-    while (true) {
-      if (group == "/") group.clear();
-      left = std::min(left, unified ? left_in_group(base + group, "/memory.max", "/memory.current")
-                                    : left_in_group(base + group, "/memory.limit_in_bytes",
-                                                    "/memory.usage_in_bytes"));
-      if (group.empty()) break;
-      group.erase(std::min(group.rfind('/'), group.size() - 1));
-    }
-  }
+  visit_control_groups("memory", root, [&](const std::string& folder, bool is_v2) {
+    left = std::min(
+        left, is_v2 ? left_in_group(folder, "/memory.max", "/memory.current")
+                    : left_in_group(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes"));
+  });
   return left;
 }
 

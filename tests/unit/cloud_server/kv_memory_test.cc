@@ -27,6 +27,8 @@ TEST(KvMemory, TheTightestControlGroupAboveTheProcessDecides) {
   write(root.path() + "/proc/meminfo", "MemTotal: 9 kB\nMemAvailable: 8388608 kB\n");
   EXPECT_EQ(free_memory(root.path()), 8192 * kMiB);
   write(root.path() + "/proc/self/cgroup", "0::/pods/robot\n");
+  write(root.path() + "/proc/self/mountinfo",
+        "30 22 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
   write(cgroup + "/pods/robot/memory.max", "max\n");
   write(cgroup + "/pods/robot/memory.current", std::to_string(900 * kMiB));
   EXPECT_EQ(free_memory(root.path()), 8192 * kMiB);
@@ -43,6 +45,8 @@ TEST(KvMemory, ReadsTheOldHierarchyToo) {
   const std::string group = root.path() + "/sys/fs/cgroup/memory/robot";
   write(root.path() + "/proc/meminfo", "MemAvailable: 8388608 kB\n");
   write(root.path() + "/proc/self/cgroup", "4:cpu:/robot\n3:memory:/robot\n");
+  write(root.path() + "/proc/self/mountinfo",
+        "31 22 0:27 / /sys/fs/cgroup/memory rw,nosuid - cgroup cgroup rw,memory\n");
   write(group + "/memory.limit_in_bytes", std::to_string(2048 * kMiB));
   write(group + "/memory.usage_in_bytes", std::to_string(48 * kMiB));
   EXPECT_EQ(free_memory(root.path()), 2000 * kMiB);

@@ -196,7 +196,7 @@ class OutputsThatAreFiles(Files):
             if not output.stream:
                 self.refused(output, fifo, 'is a FIFO')
                 return
-            reader = subprocess.Popen(['cat', fifo], stdout=subprocess.PIPE)
+            reader = subprocess.Popen(ending_with_us('cat', fifo), stdout=subprocess.PIPE)
             self.written(output, fifo)
             self.assertGreater(len(reader.communicate(timeout=30)[0]), 0)
             self.assertTrue(fifo.is_fifo())

@@ -21,7 +21,7 @@ CLEAN = {
     'README.md': '| folder | holds |\n|---|---|\n| `common/` | x |\n| `edge_client/` | x |\n'
                  '| `cloud_server/` | x |\n',
     'common/README.md': '| folder | holds | includes |\n|---|---|---|\n| `base` | x | - |\n'
-                        '| `model` | x | base |\n',
+                        '| `engine` | x | - |\n| `engine/model` | x | base |\n',
     'common/base/CMakeLists.txt': 'outrider_library(base SOURCES a.cc)\n',
     'common/base/a.cc': SPDX + 'int f() {\n  return 1;\n}\n',
     'common/base/a.h': SPDX,
@@ -117,11 +117,11 @@ class TidyTest(unittest.TestCase):
 
     def test_tables_match_the_disk_and_the_lists(self):
         self.assert_finds('lacks `bench`', {'bench/x.h': SPDX})
-        self.assert_finds('lacks `text`', {'common/engine/text/x.h': SPDX})
+        self.assert_finds('lacks `text`', {'common/text/x.h': SPDX})
         self.assert_finds('lists `docs`', {'README.md': CLEAN['README.md'] + '| `docs/` | x |\n'})
         table = CLEAN['common/README.md']
-        self.assert_finds('`model` includes base, by', {'common/README.md': table.replace('| base |', '| - |')})
-        self.assert_finds('`base` includes -, by', {'common/README.md': table.replace('| - |', '| model |')})
+        self.assert_finds('`engine/model` includes base, by', {'common/README.md': table.replace('| base |', '| - |')})
+        self.assert_finds('`base` includes -, by', {'common/README.md': table.replace('| - |', '| engine/model |', 1)})
 
     def test_includes_need_the_list(self):
         self.assert_finds('may not include common/engine/model/m.h: DEPS or PRIVATE_DEPS of base lack model',
@@ -136,7 +136,7 @@ class TidyTest(unittest.TestCase):
         self.assert_finds('base lists model, which CMake reads later',
                           {'common/base/CMakeLists.txt': 'outrider_library(base SOURCES a.cc DEPS model)\n',
                            'common/base/a.cc': SPDX + '#include "common/engine/model/m.h"\n',
-                           'common/README.md': CLEAN['common/README.md'].replace('| - |', '| model |')})
+                           'common/README.md': CLEAN['common/README.md'].replace('| - |', '| engine/model |', 1)})
         self.assert_finds('edge lists base and includes nothing of it',
                           {'edge_client/CMakeLists.txt': 'outrider_library(edge DEPS base model)\n'})
 
@@ -227,7 +227,7 @@ class TidyTest(unittest.TestCase):
         fine = ('[x](a.md#a-b-c) [y](https://x.org/none.md) [z](../common/base/) `common/base/a.h` `common/*/a.h` `common/engine/model/`\n'
                 '`build/release/bin` `lte/starlink`\n```\n# no heading\n[x](none.md) `common/none.h`\n```\n')
         self.assertEqual(self.findings(self.with_docs({'docs/a.md': '# A `b` c\n\n' + fine})), [])
-        self.assert_finds('common/README.md:5: names base/b.h',
+        self.assert_finds('common/README.md:6: names base/b.h',
                           {'common/README.md': CLEAN['common/README.md'] + '`base/b.h` `base/a.h`\n'})
 
     def test_what_there_is_to_be_compared_with_is_the_laboratorys(self):

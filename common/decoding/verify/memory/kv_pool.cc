@@ -96,7 +96,12 @@ Status KvPool::check_size(const Lease& lease, std::int32_t pages) {
   std::int64_t most = memory_->pages->count();
   const bool by_share = share > 0 && page_bytes > 0 && share / page_bytes < most;
   if (by_share) most = share / page_bytes;
-  const std::int64_t needed = std::ssize(lease.cache->slots().text_pages()) + pages;
+  const KvSlots& slots = lease.cache->slots();
+  const auto last = static_cast<std::size_t>(slots.committed() / kRows);
+  // A page of which another holder's copy is wanted; alone, the session writes to the page itself.
+  const bool copies = pages > 0 && slots.committed() % kRows != 0 &&
+                      memory_->pages->holders(slots.text_pages()[last]) > 1;
+  const std::int64_t needed = std::ssize(slots.text_pages()) + pages - (copies ? 1 : 0);
   too_large_ = needed > most;
   if (!too_large_) return {};
   share_short_ = by_share;

@@ -31,9 +31,8 @@ class Limited:
         os.chmod(self.home.name, 0o777)
         environment = {**CLEAN_ENVIRONMENT, 'HOME': self.home.name, 'XDG_CACHE_HOME': self.home.name}
         self.lines, self.ready = [], threading.Event()
-        # The shell between a program and what ends it with the test would count as a task.
         self.process = subprocess.Popen(
-            [*user, 'prlimit', limit, *map(str, arguments)], text=True, errors='backslashreplace', env=environment,
+            ending_with_us(*user, 'prlimit', limit, *arguments), text=True, errors='backslashreplace', env=environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.errors = []
         self.readers = [threading.Thread(target=self._read, args=(self.process.stdout, self.lines), daemon=True),

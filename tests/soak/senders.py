@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from edges import DRAFT, TARGET, Edge, Server, free_port, wait_until_served
+from edges import DRAFT, TARGET, Edge, Server, ending_with_us, free_port, wait_until_served
 from outcome import Outcome, bootstrap
 
 SENDERS = 8
@@ -82,7 +82,7 @@ def short_answers(port, count, outcome):
 def measure(port, answers, outcome):
     short_answers(port, 20, outcome)
     alone = short_answers(port, answers, outcome)
-    with subprocess.Popen([sys.executable, __file__, '--send-to', str(port)], text=True, stdout=subprocess.PIPE) as senders:
+    with subprocess.Popen(ending_with_us(sys.executable, __file__, '--send-to', port), text=True, stdout=subprocess.PIPE) as senders:
         seen = [senders.stdout.readline().strip()]  # they have begun
         beside = short_answers(port, answers, outcome)
         senders.kill()

@@ -21,18 +21,18 @@ namespace {
 
 using testing::ExitedWithCode;
 
-// Prints the status and ends with 0 if it is OK, else with 1.
-[[noreturn]] void end_with(const Status& status) {
-  std::fprintf(stderr, "%s\n", status.to_string().c_str());
-  std::_Exit(status.ok() ? 0 : 1);
-}
-
 TEST(Resources, AreThereHere) {
   EXPECT_EQ(check_threads(kThreadsBesideCompute), Status());
   EXPECT_EQ(check_descriptors(kDescriptors), Status());
 }
 
 #ifndef OUTRIDER_SANITIZED  // a sanitizer maps more memory than that, and opens pipes to look at it
+// Prints the status and ends with 0 if it is OK, else with 1.
+[[noreturn]] void end_with(const Status& status) {
+  std::fprintf(stderr, "%s\n", status.to_string().c_str());
+  std::_Exit(status.ok() ? 0 : 1);
+}
+
 TEST(ResourcesDeathTest, TooFewDescriptorsAreNamedWithTheRemedy) {
   const auto with_few = [] {
     const rlimit few{.rlim_cur = 16, .rlim_max = 16};

@@ -13,6 +13,14 @@
 
 #include "common/serving/telemetry/log.h"
 
+#ifdef OUTRIDER_SANITIZED
+// The line editor's library keeps the names of added functions for good, and the terminal's library
+// forgets old descriptions of terminals after four.
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:wcsdup\nleak:_nc_trim_sgr0\n";
+}
+#endif
+
 namespace outrider {
 namespace {
 

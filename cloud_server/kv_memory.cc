@@ -58,7 +58,7 @@ std::int64_t left_in_group(const std::string& folder, const char* limit, const c
   return std::max<std::int64_t>(*most - *used + cached, 0);
 }
 
-// What the tightest control group above the process still allows.
+// The bytes that the tightest control group above the process still allows.
 std::int64_t left_in_groups(const std::string& root) {
   std::int64_t left = kUnlimited;
   visit_control_groups("memory", root, [&](const std::string& folder, bool is_v2) {
@@ -69,7 +69,7 @@ std::int64_t left_in_groups(const std::string& root) {
   return left;
 }
 
-// What the process may still map (ulimit -v).
+// The bytes that the process may still map (ulimit -v).
 std::int64_t left_to_map() {
   rlimit limit{};
   std::int64_t pages = 0;

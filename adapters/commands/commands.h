@@ -63,7 +63,7 @@ void add_exits_command(CommandList& commands);
 void add_predictor_command(CommandList& commands);
 void add_elastic_commands(CommandList& commands);  // elastic table
 
-// What the data commands and `generate` write.
+// The kind of file that the data commands and `generate` write.
 inline constexpr OutputKind kTextsFile{
     .name = "a JSONL file of prompts or texts", .is_earlier = [](std::string_view content) {
       return content.starts_with(R"({"prompt":)") || content.starts_with(R"({"text":)");

@@ -19,7 +19,7 @@
 
 namespace outrider {
 
-// What write_plot() and its siblings write.
+// The kind of file that write_plot() and its siblings write.
 inline constexpr OutputKind kPlotFile{
     .name = "a plot of Outrider", .is_earlier = [](std::string_view content) {
       return content.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=");

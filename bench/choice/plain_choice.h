@@ -14,7 +14,7 @@
 
 namespace outrider {
 
-// As choose() and rank() of common/engine/sampling/sampling.h.
+// The same as choose() and rank() of common/engine/sampling/sampling.h.
 TokenId choose_plainly(std::span<const float> logits, const SamplingParams& params,
                        std::uint64_t seed, Position t);
 std::vector<Candidate> rank_plainly(std::span<const float> logits, const SamplingParams& params,

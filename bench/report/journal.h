@@ -32,7 +32,7 @@ class Journal final {
   static Result<std::unique_ptr<Journal>> open(const std::string& path, const GridPlan& plan,
                                                Json what);
 
-  // Of --fresh. INVALID_ARGUMENT if the file is no journal.
+  // Begins the journal anew, for --fresh. INVALID_ARGUMENT if the file is no journal.
   static Status remove(const std::string& path);
 
   // The description of the run in the journal at `path`; null if it cannot be read.

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 // Deeper nesting is refused before parsing; the files we read need less than ten levels.
 inline constexpr int kMaxJsonDepth = 64;
 
-// What becomes of an object that has a key twice.
+// Whether an object may have a key twice.
 enum class RepeatedKeys : std::uint8_t { kLastStands, kRefused };
 
 // `what` names the text in errors, for instance its path. Errors: kDataLoss for text that is empty,

@@ -239,7 +239,7 @@ class GrowingPage final {
     if (flags_.html.empty()) return;
     finished_.push_back(answer);
     if (written_at_ && clock_.now() - *written_at_ < kBetween) return;
-    // What cannot be written is said at the end, with the files that can be.
+    // A file that cannot be written is reported at the end, after the others are written.
     std::error_code error;
     const auto kind = std::filesystem::status(flags_.html, error).type();
     const bool is_stream = kind != std::filesystem::file_type::regular &&

@@ -33,7 +33,7 @@ ChangeTime change_of(const struct stat& file) {
   return {file.st_mtim.tv_sec, file.st_mtim.tv_nsec};
 }
 
-// What this process has read and written.
+// The files that this process has read and written.
 class KnownFiles final {
  public:
   static KnownFiles& instance() {

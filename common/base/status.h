@@ -34,7 +34,8 @@ enum class StatusCode {
 
 std::string_view to_string(StatusCode code);
 
-// What programs tell failures apart by, beside the code. Empty texts: nothing more is known.
+// The details by which programs distinguish failures of one code. Empty texts: nothing more is
+// known.
 struct StatusDetail {
   std::string reason;  // a word, such as context_length_exceeded
   std::string field;   // of a request, such as max_tokens

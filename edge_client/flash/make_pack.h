@@ -9,9 +9,9 @@
 
 #include "common/base/status.h"
 #include "common/decoding/exits/adapters.h"
+#include "common/decoding/request/sampling_defaults.h"
 #include "common/engine/model/cpu/cpu_weights.h"
 #include "common/engine/model/cpu/model_pack.h"
-#include "common/decoding/request/sampling_defaults.h"
 #include "common/engine/text/tokenizer.h"
 
 namespace outrider {
@@ -31,8 +31,8 @@ struct PackOptions {
 // Errors: those of reading the model; RESOURCE_EXHAUSTED where the disk is full, and no file then.
 Status make_pack(const PackOptions& options);
 
-// What a pack carries: the tokenizer; the adapters of early exits and of a predictor, and the
-// model's generation_config.json, if there are any.
+// The files that a pack carries beside the weights: the tokenizer; the adapters of early exits and
+// of a predictor, and the model's generation_config.json, if there are any.
 Result<Tokenizer> load_tokenizer(const ModelPack& pack);
 Result<GenerationDefaults> load_generation_defaults(const ModelPack& pack);
 Result<std::optional<ExitAdapters>> load_adapters(const ModelPack& pack);

@@ -11,9 +11,9 @@
 #include "common/base/clock.h"
 #include "common/decoding/exits/exit_heads.h"
 #include "common/decoding/exits/find_exits.h"
+#include "common/decoding/request/sampling_defaults.h"
 #include "common/decoding/verify/scheduling/engine.h"
 #include "common/engine/model/model.h"
-#include "common/decoding/request/sampling_defaults.h"
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/conversation/chat_template.h"
 #include "edge_client/flash/flash_model.h"
@@ -36,7 +36,7 @@ class LocalTarget final {
   Verifier& verifier() { return elastic_ != nullptr ? elastic_->verifier() : *verifier_; }
   // To measure, between answers.
   Model& model() { return flash_ != nullptr ? flash_->model() : *model_; }
-  // As the model says.
+  // The model's own check (Model::check_unchanged()).
   Status check_unchanged() const {
     return (flash_ != nullptr ? flash_->model() : *model_).check_unchanged();
   }

@@ -21,7 +21,7 @@ bool is_transient(const Status& status) {
          status.code() == StatusCode::kResourceExhausted;
 }
 
-// Of the key: whatever is asked, the answer is the same.
+// Whether the key is refused, so that every request would get the same answer.
 bool refuses_all(const Status& status) {
   return status.code() == StatusCode::kUnauthenticated ||
          status.code() == StatusCode::kPermissionDenied;

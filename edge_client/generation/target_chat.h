@@ -1,5 +1,5 @@
-// What answers take from the target, whichever side holds it: which chat template prompts are
-// written by, and how tokens are sampled where requests and flags are silent.
+// The settings that answers take from the target, whichever side holds it: the chat template that
+// writes prompts, and the sampling that holds where requests and flags give none.
 //
 //   TargetChat chat(options);                       // asks the server, while models load
 //   const ChatSource source = *chat.wait();        // or now(), which never waits
@@ -37,8 +37,8 @@ struct TargetChatOptions {
   std::optional<ChatSource> own = {};  // of this device's target; nothing: there is none
   std::string own_name = {};           // that target's
   SamplingDefaults own_sampling = {};  // also that target's
-  // What flags say of sampling, which the target's does not replace. Nothing: the target's does not
-  // count (--generation-config none).
+  // The sampling that flags give, which the target's does not replace. Nothing: the target's does
+  // not count (--generation-config none).
   std::optional<SamplingDefaults> sampling_flags = {};
   // Asks the server; empty: there is none. Called on a thread of its own.
   std::function<Result<TargetDescription>(const std::stop_token&)> describe = {};

@@ -116,7 +116,7 @@ Result<Diagnosis> diagnose_device(const GenerationConfig& config, const DoctorCo
 Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& doctor_options,
                            Interrupts& interrupts) {
   OUTRIDER_ASSIGN_OR_RETURN(GenerationConfig config, generation_config(options));
-  // What is compared is the same text each time.
+  // Every trial of a prompt must give the same text.
   config.answer.text.draws_seed = false;
   config.generation_config = GenerationConfigUse::kNone;
   if (mode_of(config) == Mode::kAuto) {

@@ -55,7 +55,7 @@ class EdgeServer final {
                                                    const GeneratorParts& parts);
 
   const Address& address() const { return http_->address(); }
-  // As clients read it: the target's; empty until one is known.
+  // The name that clients read, which is the target's; empty until it is known.
   std::string model_name();
   // False if an answer was to end and does not: only a restart helps.
   bool is_alive() { return !queue_.hung(); }

@@ -54,8 +54,8 @@ class PaddedMessages final {
   EdgeMessage last_acknowledged_;
 };
 
-// What may help against a status that a call ended with before its server answered anything: a
-// sentence to append, or empty.
+// A remedy for the status of a call that ended before its server answered anything: a sentence to
+// append, or empty.
 std::string remedy_of(const Status& status, const RemoteOptions& options);
 
 class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {

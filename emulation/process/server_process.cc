@@ -72,7 +72,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::start_program(
     const NetworkSide& side) {
   ProcessOptions options;
   options.program = program;
-  // What is measured or compared says itself how it samples.
+  // Measurements and comparisons set their sampling themselves.
   options.arguments = {"--host", side.host, "--port", "0", "--generation-config", "none"};
   if (!is_loopback(side.host)) options.arguments.push_back("--insecure");
   options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());

@@ -1,5 +1,5 @@
-// What a model's generation_config.json says of sampling, where requests and flags are silent; and
-// flags, which may be silent too.
+// Sampling defaults: the values in a model's generation_config.json, which hold where requests and
+// flags give none; and flags, which need not give all.
 //
 //   const GenerationDefaults said = *read_generation_defaults("models/target");
 //   SamplingParams sampling = with_defaults({}, said.sampling);
@@ -20,7 +20,7 @@
 
 namespace outrider {
 
-// As SamplingParams; nothing: not said.
+// The fields of SamplingParams; an empty one was not given.
 struct SamplingDefaults {
   std::optional<float> temperature = {};
   std::optional<std::int32_t> top_k = {};
@@ -35,7 +35,7 @@ struct SamplingDefaults {
   friend bool operator==(const SamplingDefaults&, const SamplingDefaults&) = default;
 };
 
-// What is said replaces what stands.
+// The given values replace those of `standing`.
 SamplingParams with_defaults(SamplingParams standing, const SamplingDefaults& said);
 
 // All of these said.
@@ -46,7 +46,8 @@ std::string to_text(const SamplingDefaults& said);
 
 struct GenerationDefaults {
   SamplingDefaults sampling = {};
-  // What it says beyond that and is left out, as "repetition_penalty 1.05"; empty: nothing.
+  // Further settings in the file that are not supported and left out, such as
+  // "repetition_penalty 1.05"; empty: there are none.
   std::string left_out = {};
 
   // "temperature 0.7, top_k 20 (generation_config.json; left out: repetition_penalty 1.05)"; empty:
@@ -70,7 +71,7 @@ inline constexpr char kGenerationConfigFile[] = "generation_config.json";
 Result<GenerationDefaults> parse_generation_defaults(std::string_view text,
                                                      const std::string& what);
 
-// Of a model's directory; a GGUF file has none.
+// Reads the file in a model's directory. A GGUF file has none.
 Result<GenerationDefaults> read_generation_defaults(const std::string& model);
 
 }  // namespace outrider

@@ -34,7 +34,7 @@ struct SamplingParams {
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
 
-// What the law of choice takes beside logits and position.
+// The inputs of the law of choice beside logits and position.
 struct TokenChoice {
   SamplingParams sampling = {};
   std::uint64_t seed = 0;

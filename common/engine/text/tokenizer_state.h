@@ -38,7 +38,7 @@ struct TokenizerState {
   std::string content_hash;
   TokenId vocab_size = 0;
   std::vector<bool> special;  // by id
-  // Of a text, the most that one id stands for; 0: there is no bound.
+  // The most bytes of a text for which one id can stand; 0: there is no bound.
   std::size_t most_bytes_of_token = 0;
 
   static Result<std::unique_ptr<const TokenizerState>> create(TokenizerParts parts,

@@ -1,5 +1,5 @@
-// What a program needs of its process, checked before it begins: libraries that lack a thread or a
-// file descriptor later hang or abort.
+// Checks, before a program begins, that the system grants it enough threads and file descriptors:
+// libraries that lack one later hang or abort.
 //
 // Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -10,10 +10,9 @@
 
 namespace outrider {
 
-// What the programs start beside the threads that compute: gRPC's, those of HTTP, of queues, of
-// signals.
+// The number of threads beside those that compute: gRPC's, and those of HTTP, queues and signals.
 inline constexpr int kThreadsBesideCompute = 28;
-// Of files, sockets, and what the libraries wait with.
+// The descriptors of files and sockets, and those with which the libraries wait.
 inline constexpr std::size_t kDescriptors = 48;
 
 // RESOURCE_EXHAUSTED if the system does not let this process have so many threads more, which are

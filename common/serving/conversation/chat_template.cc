@@ -97,7 +97,7 @@ std::vector<ChatSegment> segments_of(const jinja::Rendered& rendered) {
   return segments;
 }
 
-// What a template writes behind an answer; empty: it cannot write this conversation.
+// The text that a template writes behind an answer; empty: it cannot write this conversation.
 std::string text_behind_answer(const jinja::Template& executed, const ChatSource& source) {
   constexpr std::string_view kAnswer = "answer-8c1f2e";
   const Result<jinja::Rendered> rendered =

@@ -28,7 +28,7 @@ class StreamedText final : public AnswerText {
   std::string stop_string() const { return state_.stops.stopped() ? state_.stops.matched() : ""; }
 
  private:
-  // What the next tokens' text depends on, without the text so far: a preview copies it.
+  // The state on which the next tokens' text depends, without the text so far. A preview copies it.
   struct State {
     StreamingDetokenizer detokenizer;
     StopStrings stops;

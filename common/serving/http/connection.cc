@@ -41,7 +41,7 @@ std::string request_id_of(const HttpRequest& request) {
   return process + std::to_string(number.fetch_add(1, std::memory_order_relaxed));
 }
 
-// As RFC 9110, 5.6.7 writes it.
+// The time in the form of RFC 9110, 5.6.7.
 std::string http_date() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm utc{};

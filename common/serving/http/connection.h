@@ -34,10 +34,10 @@ namespace outrider {
 
 class HttpConnection;
 
-// What connections ask of their server, on its thread.
+// The functions of the server that connections call, on its thread.
 class HttpService {
  public:
-  // What is known of a request by its head.
+  // The route of a request, or its refusal, both known from its head.
   struct Finding {
     const HttpRoute* route = nullptr;
     std::optional<HttpResponse> refusal = {};  // sent instead of the route's answer
@@ -104,7 +104,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   HttpRequestParser parser_;
   State state_ = State::kReading;
 
-  // Of the request that is being read or answered.
+  // The request that is being read or answered.
   std::string id_;
   HttpService::Finding finding_;
   std::size_t dropped_ = 0;  // bytes of a body, or of what follows the last answer
@@ -113,7 +113,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   bool is_unframed_ = false;  // a stream to a client of HTTP/1.0, which ends with the connection
   std::shared_ptr<HttpExchange> exchange_;
 
-  // What is being sent: the buffers of one write.
+  // The buffers of the write that is pending.
   bool is_sending_ = false;
   std::string prefix_;
   std::string body_;

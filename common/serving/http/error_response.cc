@@ -13,7 +13,8 @@
 namespace outrider {
 namespace {
 
-// What OpenAI's clients read. code: where the status names no reason of its own.
+// The status and words that OpenAI's clients read. code: used where the status has no reason of its
+// own.
 struct Form {
   int status = 500;
   const char* type = "server_error";

@@ -49,7 +49,7 @@ class HttpExchange final {
   // False if the client is gone or too slow: later pieces will not reach it.
   bool write(const std::string& bytes);
   void end();
-  // As end(), but the client sees that the answer is not complete.
+  // Ends the stream so that the client sees that its answer is not complete.
   void cut();
   // Drops what was not sent yet, and closes the connection.
   void abort();

@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-// Of names that are the same in any case (ASCII).
+// The text in lower case (ASCII), for names that are equal in any case.
 std::string lower_case(std::string_view text);
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;

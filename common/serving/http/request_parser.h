@@ -33,8 +33,8 @@ class HttpRequestParser final {
   HttpRequestParser(HttpRequestParser&&) noexcept;
   HttpRequestParser& operator=(HttpRequestParser&&) noexcept;
 
-  // What was read of the front of `bytes`. Nothing: more bytes must follow these, up to
-  // kMaxHeadBytes. It stops behind the head and behind each piece of the body.
+  // Reads from the front of `bytes`, and returns how much it took. If that is 0, more bytes must
+  // follow these, up to kMaxHeadBytes. It stops behind the head and behind each piece of the body.
   struct Step {
     std::size_t taken = 0;
     std::string_view body;  // a piece of it, inside `bytes`

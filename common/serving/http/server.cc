@@ -206,7 +206,7 @@ bool HttpServer::Parts::wait_until_answered(Duration at_most) {
   return open.empty();
 }
 
-// What is being answered is told so, and the loop ends when no connection is left.
+// Requests that are being answered get an error, and the loop ends when no connection is left.
 void HttpServer::Parts::end() {
   {
     const MutexLock lock(mu);

@@ -24,7 +24,7 @@ constexpr int kBackgroundNice = 10;
 // From Linux 6.12 on, how long it computes before one that wakes takes its place, in nanoseconds.
 constexpr std::uint64_t kBackgroundSlice = 100'000;
 
-// As sched_setattr(2) says.
+// The structure that sched_setattr(2) takes.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes);
   std::uint32_t policy = SCHED_OTHER;
@@ -73,7 +73,7 @@ class WorkQueue::Kind final {
   };
 
   void run();
-  // Whose turn it is; end(): nobody's.
+  // The group whose turn it is; end(): no group may run a job now.
   std::deque<std::string>::iterator next_turn() OUTRIDER_REQUIRES(mu_);
   // Drops jobs of groups that hold more than `held` until so many bytes more have room.
   std::vector<Job> make_room(std::size_t bytes, std::size_t held) OUTRIDER_REQUIRES(mu_);

@@ -88,7 +88,7 @@ std::optional<ChatRole> role_of(const Json& role) {
   return std::nullopt;
 }
 
-// What clients send along with what was said. The template may write it.
+// Fields that clients send beside a message's content. The template may write them.
 constexpr std::array<const char*, 3> kSentAlong = {"name", "reasoning_content", "reasoning"};
 
 Result<ChatMessage> read_message(const Json& message) {

@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// Who asks, and how an answer is stored, billed or kept.
+// Fields about the client, and about how an answer is stored or billed.
 constexpr std::array<std::string_view, 14> kMetadata = {"user",
                                                         "metadata",
                                                         "store",

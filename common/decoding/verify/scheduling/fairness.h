@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/decoding/verify/scheduling/scheduler_types.h"
 #include "common/decoding/request/text_options.h"
+#include "common/decoding/verify/scheduling/scheduler_types.h"
 
 namespace outrider {
 
@@ -119,9 +119,9 @@ class PlaceTurns final {
   std::uint64_t turns_ = 0;
 };
 
-// Who is next: the most urgent; those who had a place, then of the groups with the fewest sessions
-// the one that was served longest ago, and of its streams the one that is due first. Nothing:
-// nobody waits.
+// The stream that gets the next place: the most urgent; among equals one that had a place; then,
+// of the groups with the fewest sessions, the one that was served longest ago, and of its streams
+// the one that is due first. Nothing: no stream waits.
 std::optional<StreamId> next_to_open(std::span<const PlaceSeeker> streams);
 // Who has to go if too many wait: of the least urgent, the last that came of the group of which
 // most do.

@@ -308,7 +308,7 @@ bool CpuWeightsLoader::converts(const LayerMatrix& which, std::int32_t layer) co
   return !chosen_rows(layer).empty() || !is_as_stored(source, planned_matrix(which, layer));
 }
 
-// What progress counts to: bytes of the matrices that are converted, as they are stored.
+// The total of the progress: the stored bytes of the matrices that are converted.
 std::int64_t CpuWeightsLoader::bytes_to_convert() const {
   const ModelConfig& config = weights_.files->config;
   std::int64_t bytes = 0;

@@ -101,7 +101,7 @@ TEST(TokenFile, AFileWithAnyFaultyLineIsRefusedAsAWhole) {
   const TestDirectory folder;
   const std::string path = folder.path() + "/tokens";
   const std::string alice = new_token("alice")->line, bob = new_token("bob")->line;
-  // As an editor has saved it by half.
+  // An editor has saved half of the file.
   write(path, alice + "\n" + bob.substr(0, bob.size() - 3));
   EXPECT_THAT(read_tokens(path).status().message(), HasSubstr("tokens: line 2: "));
   write(path, alice + " speed=3\nno\n" + bob);

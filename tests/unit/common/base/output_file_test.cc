@@ -1,4 +1,5 @@
-// What a program may write over, and what is left if it cannot. SPDX-License-Identifier: Apache-2.0
+// Which files a program replaces, and which file is left if it cannot write.
+// SPDX-License-Identifier: Apache-2.0
 #include "common/base/output_file.h"
 
 #include <fcntl.h>

@@ -220,7 +220,7 @@ CaseResult check_attention(const CaseContext& context, const AttentionShape& sha
 
 namespace {
 
-// As the CPU places heads (common/engine/model/cpu/attention_stage.cc).
+// Places heads as the CPU does (common/engine/model/cpu/attention_stage.cc).
 void rotate(const float* from, const float* cos, const float* sin, std::int64_t half, float* to) {
   for (std::int64_t i = 0; i < half; ++i) {
     const float first = from[i], second = from[i + half];

@@ -29,8 +29,8 @@ OUTRIDER_DEVICE float cleaned(float x) {
   return smaller(x, kLargest);
 }
 
-// As the CPU's SelectKey (common/engine/sampling/select.h): larger for larger values, then lower
-// tokens.
+// A key like the CPU's SelectKey (common/engine/sampling/select.h): larger for larger values, then
+// for lower tokens.
 OUTRIDER_DEVICE std::uint32_t ordered(float value) {
   const std::uint32_t bits = as_bits(add(value, 0.0f));
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;

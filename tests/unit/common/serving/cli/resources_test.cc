@@ -1,4 +1,4 @@
-// What a program says where the system grants little. Each runs in a process of its own.
+// The errors of programs to which the system grants little. Each test runs in a process of its own.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/serving/cli/resources.h"
 

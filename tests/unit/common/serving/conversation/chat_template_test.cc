@@ -215,7 +215,8 @@ TEST(ChatTemplate, IsReadWithoutAByteOrderMarkAndWithLinesThatEndInTwoBytes) {
   }
 }
 
-// As in transformers: a folder with files of templates reads none of tokenizer_config.json.
+// Where a folder has files of templates, those in tokenizer_config.json do not count, as in
+// transformers.
 TEST(ChatTemplate, IsReadFromEachPlaceOfAFolder) {
   const TestDirectory folder;
   folder.write("tokenizer.json", small_byte_level().dump());

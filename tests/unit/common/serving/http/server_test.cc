@@ -23,7 +23,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// What follows the last byte of a chunked body that is complete.
+// The bytes that end a complete chunked body.
 constexpr char kLastChunk[] = "\r\n0\r\n\r\n";
 
 class HttpServerTest : public testing::Test {

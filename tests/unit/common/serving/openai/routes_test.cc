@@ -88,7 +88,7 @@ TEST_F(OpenaiRoutesTest, WhatIsUnverifiedNeedsADraftAndNoLevels) {
   EXPECT_THAT(post(asked), HasSubstr("not here"));
 }
 
-// What writes tokens or text may take long; it does so on the server's second thread.
+// Tokenizing and detokenizing may take long, so threads of the work queue do it.
 TEST_F(OpenaiRoutesTest, ALongTextKeepsNobodyElseWaiting) {
   std::binary_semaphore begun{0}, may_end{0};
   service_.complete = [&](const CompletionCall&) {

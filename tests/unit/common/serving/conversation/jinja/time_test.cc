@@ -79,8 +79,9 @@ std::vector<std::string> names_in(const char* file, const char* pattern) {
   return names;
 }
 
-// What a built-in usually takes: the kind of its value, a colon, the kinds of its arguments. T is a
-// text, L a list, D a dictionary, N a number, K a key, F a filter's name and S a test's.
+// The arguments that a built-in usually takes: the kind of its value, a colon, the kinds of its
+// arguments. T is a text, L a list, D a dictionary, N a number, K a key, F a filter's name and S a
+// test's.
 const std::map<std::string, std::string, std::less<>> kForms = {
     {"strip", "T:T"},        {"lstrip", "T:T"},
     {"rstrip", "T:T"},       {"startswith", "T:T"},

@@ -70,20 +70,23 @@ std::int64_t KvPool::used_bytes() const {
   return memory_->pages->used() * model_.info().kv_bytes_per_position * KvPages::kRows;
 }
 
+std::int32_t KvPool::free_beside(const Lease& lease) const {
+  const std::int32_t promised = std::accumulate(promised_.begin(), promised_.end(), 0);
+  return memory_->pages->free() - (promised - lease.promised);
+}
+
 // Room for so many more pages of the session, beside what others were promised: what nobody uses
 // goes first. How much memory there is, is not for edges.
 Status KvPool::make_room(const Lease& lease, std::int32_t pages) {
   OUTRIDER_RETURN_IF_ERROR(check_size(lease, pages));
   OUTRIDER_RETURN_IF_ERROR(make_room_in_share(lease, pages));
-  const std::int32_t others =
-      std::accumulate(promised_.begin(), promised_.end(), 0) - lease.promised;
-  KvPages& all = *memory_->pages;
-  const std::int32_t free = all.free() - others;
+  const KvPages& all = *memory_->pages;
+  const std::int32_t free = free_beside(lease);
   if (free < pages && free + memory_->prefixes.droppable() < pages) {  // the latter looks at all
     share_short_ = false;
     why_short_ = "the memory for keys and values (--kv-cache-memory) is in use: " +
                  std::to_string(all.used()) + " of " + std::to_string(all.count()) + " pages, " +
-                 std::to_string(others) + " more are promised";
+                 std::to_string(all.free() - free) + " more are promised";
     return resource_exhausted("this verifier is short of memory for keys and values");
   }
   return {};
@@ -180,8 +183,9 @@ Result<KvPool::Lease> KvPool::take(const SessionName& wanted, std::span<const To
   lease.cache =
       std::make_unique<KvCache>(memory_->pages, options_.capacity, lease.owner, wanted.owner.level);
   // The last token of the prefix is always computed: its logits choose the first of the answer.
-  const KvPrefixes::Found found =
-      memory_->prefixes.find(lease.root, prefix.first(prefix.size() - 1), now);
+  const std::int64_t most = std::min(rows, options_.capacity);
+  const KvPrefixes::Found found = find_beginning(lease, prefix.first(prefix.size() - 1),
+                                                 (most + std::int64_t{kRows} - 1) / kRows, now);
   begin(lease, found);
   lease.cached = found.length;
   const KvSlots& slots = lease.cache->slots();
@@ -194,6 +198,25 @@ Result<KvPool::Lease> KvPool::take(const SessionName& wanted, std::span<const To
   return lease;
 }
 
+// A page that is not full is copied before the session writes to it. Where there is no room for the
+// copy, the session computes the rows of that page again, in its memory.
+KvPrefixes::Found KvPool::find_beginning(const Lease& lease, std::span<const TokenId> text,
+                                         std::int64_t pages, TimePoint now) {
+  KvPrefixes::Found found = memory_->prefixes.find(lease.root, text, now);
+  const auto rest = static_cast<Position>(found.length % kRows);
+  if (rest == 0) return found;
+  const auto held_once = [&](std::span<const KvPage> some) {
+    return std::ranges::count_if(some,
+                                 [&](KvPage page) { return memory_->pages->holders(page) == 1; });
+  };
+  const std::int64_t room = free_beside(lease) + memory_->prefixes.droppable() -
+                            held_once(found.pages) + held_once(lease.cache->slots().text_pages());
+  if (room >= pages - std::ssize(found.pages) + 1) return found;
+  found.pages.pop_back();
+  found.length -= rest;
+  return found;
+}
+
 void KvPool::begin(Lease& lease, const KvPrefixes::Found& found) {
   lease.cache->slots().begin_with(found.pages, found.length);
   lease.shared = found.full;
@@ -202,8 +225,8 @@ void KvPool::begin(Lease& lease, const KvPrefixes::Found& found) {
 
 Position KvPool::extend(Lease& lease, std::span<const TokenId> text, TimePoint now) {
   KvSlots& slots = lease.cache->slots();
-  const KvPrefixes::Found found =
-      memory_->prefixes.find(lease.root, text.first(text.size() - 1), now);
+  const KvPrefixes::Found found = find_beginning(
+      lease, text.first(text.size() - 1), std::ssize(slots.text_pages()) + lease.promised, now);
   if (found.length > slots.committed()) {
     slots.truncate(0);
     begin(lease, found);

@@ -122,6 +122,11 @@ class KvPool final {
 
   Status allocate();
   void begin(Lease& lease, const KvPrefixes::Found& found);
+  // The longest beginning of the text that is kept and leaves room for all `pages` of the session.
+  KvPrefixes::Found find_beginning(const Lease& lease, std::span<const TokenId> text,
+                                   std::int64_t pages, TimePoint now);
+  // Free pages that were not promised to other sessions.
+  std::int32_t free_beside(const Lease& lease) const;
   Status make_room(const Lease& lease, std::int32_t pages);
   Status make_room_in_share(const Lease& lease, std::int32_t pages);
   Status check_size(const Lease& lease, std::int32_t pages);

@@ -68,6 +68,21 @@ TEST_F(KvMemoryTest, AnAnswerThatNeverFitsIsRefusedWithItsSize) {
   EXPECT_EQ(scheduler().stats().finished_length, 1u) << "others are not concerned";
 }
 
+// The last page of a text that an earlier session left is shared and not full, and there is no page
+// for a copy of it.
+TEST_F(KvMemoryTest, AnAnswerFollowsAnotherOfItsTextInMemoryForOne) {
+  ToyModel model(8, 4096);
+  model.set_kv_bytes_per_position(1024);
+  options_.kv.max_bytes = kOneSession;
+  options_.kv.kept = 1;
+  scheduler_.emplace(model, options_);
+  for (const StreamId stream : {1, 2, 3}) {
+    open(stream, open_message(long_text(70), 20));
+    finish_all();
+    EXPECT_EQ(scheduler().stats().finished_length, stream);
+  }
+}
+
 // The system gives it none.
 class ModelWithoutMemory final : public Model {
  public:

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "adapters/data/tokenizer_copy.h"
 #include "adapters/train/border.h"
 #include "adapters/train/evaluate.h"
 #include "adapters/train/fused.h"
 #include "adapters/train/model_io.h"
 #include "common/base/files.h"
+#include "common/engine/model/format/model_writer.h"
 
 namespace outrider {
 namespace {
@@ -50,6 +52,11 @@ class TextLearner final : public Learner {
         options_(options),
         optimizer_(model.parameters(), options.optimizer) {}
 
+  Status prepare() override {
+    OUTRIDER_RETURN_IF_ERROR(
+        write_config(options_.out, model_.config(), std::string(config_name(options_.dtype))));
+    return copy_tokenizer(options_.tokenizer, options_.out);
+  }
   Result<std::int64_t> learn(StepMetrics& metrics) override;
   Status measure(StepMetrics& metrics) override;
   NamedTensors state() const override;

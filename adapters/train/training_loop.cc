@@ -77,6 +77,7 @@ Status TrainingRun::start() {
                             " holds a run. Remedy: --resume, or another directory");
   }
   OUTRIDER_RETURN_IF_ERROR(check_outputs());
+  OUTRIDER_RETURN_IF_ERROR(learner_.prepare());
   if (has_run) OUTRIDER_RETURN_IF_ERROR(resume());
   OUTRIDER_ASSIGN_OR_RETURN(metrics_, MetricsFile::open(path("metrics.jsonl"), steps_));
   end_ = options_.optimizer.total_steps;

@@ -36,6 +36,9 @@ class Learner {
  public:
   virtual ~Learner() = default;
 
+  // Before the first step: writes the small files of the result, so that a directory that cannot
+  // hold it is refused at once.
+  virtual Status prepare() { return {}; }
   // Runs the next step: sets loss and gradient_norm, returns the number of tokens that it read.
   virtual Result<std::int64_t> learn(StepMetrics& metrics) = 0;
   // Sets held_out.

@@ -150,6 +150,19 @@ TEST_F(Training, RefusesToWriteOverAnotherRun) {
   EXPECT_NE(again.status().message().find("--resume"), std::string::npos);
 }
 
+TEST_F(Training, RefusesADirectoryOfAnotherProgramBeforeTheFirstStep) {
+  for (const std::string file : {"config.json", "tokenizer.json", "model.safetensors"}) {
+    Llama model(tiny_config(), at::kFloat, 1);
+    const TrainOptions into = options("run-" + file, 2);
+    std::filesystem::create_directories(into.out);
+    std::ofstream(into.out + "/" + file) << "of another program";
+    const auto refused = run(model, into);
+    ASSERT_FALSE(refused.ok()) << file;
+    EXPECT_NE(refused.status().message().find(file), std::string::npos);
+    EXPECT_FALSE(std::filesystem::exists(into.out + "/metrics.jsonl")) << "no step was done";
+  }
+}
+
 TEST_F(Training, RefusesSequencesBeyondTheContext) {
   Llama model(tiny_config(), at::kFloat, 1);
   TrainOptions long_ones = options("run", 2);

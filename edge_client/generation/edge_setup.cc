@@ -192,6 +192,7 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   if (lookup_too) OUTRIDER_RETURN_IF_ERROR(self->rest_slow_draft());
   if (lookup_too || drafts_by_lookup(config)) OUTRIDER_RETURN_IF_ERROR(self->add_lookup());
   if (self->draft_ != nullptr) self->learning_ = learning_of(config, *self->draft_);
+  if (self->learning_ && config.prune_below > 0) self->remember_pruning();
   if (self->target_ != nullptr) {
     // Two targets with two templates are refused before anything is asked; but a server that is
     // away is no reason to wait.
@@ -212,6 +213,17 @@ Result<RemoteOptions> remote_options(const GenerationConfig& config) {
   }
   OUTRIDER_RETURN_IF_ERROR(RemoteVerifier::check_files(options));
   return options;
+}
+
+// What is wrong with the file, the first answer says.
+void EdgeSetup::remember_pruning() {
+  if (target_ == nullptr || target_->engine() == nullptr) return;
+  const KeptLearning kept = learning_->store.read(learning_->side);
+  const auto pair = kept.pairs.find(target_->info().fingerprint);
+  if (pair == kept.pairs.end() || !pair->second.edge_weights) return;
+  EdgeChance::Weights weights;
+  std::ranges::copy(*pair->second.edge_weights, weights.begin());
+  target_->engine()->begin_pruning_with(weights);
 }
 
 // While tokenizer and models load: connecting takes as long as either.
@@ -339,6 +351,7 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
                        .failover = {},
                        .link = remote_.get(),
                        .elastic = target_ != nullptr ? target_->elastic() : nullptr,
+                       .engine = target_ != nullptr ? target_->engine() : nullptr,
                        .flash = flash(),
                        .clock = clock_,
                        .observer = observer,

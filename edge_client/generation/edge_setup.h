@@ -58,6 +58,7 @@ class EdgeSetup final {
   Status draft_by_level();
   Status rest_slow_draft();
   Status add_lookup();
+  void remember_pruning();
   void ask_for_template();
   Status find_template(const std::string& tokenizer);
 

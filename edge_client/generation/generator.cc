@@ -253,8 +253,12 @@ PairProfiles Generator::read_learnt() {
 void Generator::learn(const DecodingSession& session) {
   const std::string& target = session.speculation().profiled_target();
   if (parts_.learning == nullptr || target.empty()) return;
-  const std::optional<PairProfile> learnt = session.speculation().profile();
+  std::optional<PairProfile> learnt = session.speculation().profile();
   if (!learnt) return;
+  if (parts_.engine != nullptr) {
+    const std::optional<std::array<double, 3>> weights = parts_.engine->stats().edge_weights;
+    if (weights) learnt->edge_weights.emplace(weights->begin(), weights->end());
+  }
   const Status kept = parts_.learning->store.write(parts_.learning->side, target, *learnt);
   if (kept.ok() || std::exchange(cannot_learn_, true)) return;
   listener_.on_say({Say::Level::kWarning, "learning: OFF because " + kept.message()});

@@ -50,9 +50,10 @@ struct GeneratorParts {
   bool shares_cores = false;         // the draft computes where this device's target does
   Mode mode = Mode::kOnline;         // auto: failover is filled in, and there are two verifiers
   FailoverSetup failover = {};
-  RemoteVerifier* link = nullptr;     // whose bytes reports show; null: there is no link
-  ElasticTarget* elastic = nullptr;   // the verifier's levels; null: it has none
-  const FlashModel* flash = nullptr;  // whose passes reports show; null: no target is streamed
+  RemoteVerifier* link = nullptr;        // whose bytes reports show; null: there is no link
+  ElasticTarget* elastic = nullptr;      // the verifier's levels; null: it has none
+  const VerifyEngine* engine = nullptr;  // of this device's target; null: none, or it has levels
+  const FlashModel* flash = nullptr;     // whose passes reports show; null: no target is streamed
   const Clock& clock;
   SessionObserver* observer = nullptr;  // of all answers; null: none
   const Learning* learning = nullptr;   // between answers and runs; null: none

@@ -15,6 +15,7 @@
 #include "common/base/json_record.h"
 #include "common/base/output_file.h"
 #include "common/decoding/drafting/trees/tree_memory.h"
+#include "common/decoding/verify/exits/branch_pruner.h"
 
 namespace outrider {
 namespace {
@@ -105,6 +106,14 @@ std::string senseless_field(const PairProfile& learnt) {
                  ExitCorrection::kMaxOffset);
     check.expect(exit + "slope", correction.slope, 0, ExitCorrection::kMaxSlope);
   }
+  if (learnt.edge_weights) {
+    const std::vector<double>& weights = *learnt.edge_weights;
+    const EdgeChance::Weights &lowest = EdgeChance::kLowest, &highest = EdgeChance::kHighest;
+    check.expect("the size of edge_weights", size(weights), 3, 3);
+    for (std::size_t i = 0; i < std::min(weights.size(), lowest.size()); ++i) {
+      check.expect("edge_weights[" + std::to_string(i) + "]", weights[i], lowest[i], highest[i]);
+    }
+  }
   return check.wrong();
 }
 
@@ -123,11 +132,20 @@ std::string version_of(const Json& json) {
   return found == json.end() ? "none" : found->dump().substr(0, 40);
 }
 
+// Files of version 3 that were written before pruning learnt lack the field.
+void add_edge_weights(Json& file) {
+  if (!file.contains("pairs") || !file["pairs"].is_array()) return;
+  for (Json& pair : file["pairs"]) {
+    if (!pair.is_object() || !pair.contains("learnt") || !pair["learnt"].is_object()) continue;
+    pair["learnt"].emplace("edge_weights", nullptr);
+  }
+}
+
 ReadFile read_stored(const std::string& path) {
   const Result<std::string> text = read_file(path, kMaxStateBytes);
   if (text.status().code() == StatusCode::kNotFound) return {};
   if (!text.ok()) return {.ignored = text.status().message()};
-  const Result<Json> json = parse_json(*text, path);
+  Result<Json> json = parse_json(*text, path);
   if (!json.ok()) return {.ignored = json.status().message()};
   if (const std::string version = version_of(*json); version != std::to_string(kVersion)) {
     const bool is_newer = json->is_object() && json->contains("version") &&
@@ -140,6 +158,7 @@ ReadFile read_stored(const std::string& path) {
                                  : ""),
             .is_newer = is_newer};
   }
+  add_edge_weights(*json);
   Result<StoredFile> file = read_json<StoredFile>(*json, path);
   if (!file.ok()) return {.ignored = file.status().message()};
   ReadFile read{.file = *std::move(file)};

@@ -40,6 +40,8 @@ class LocalTarget final {
   Status check_unchanged() const {
     return (flash_ != nullptr ? flash_->model() : *model_).check_unchanged();
   }
+  // What verifies here; null: its levels do.
+  VerifyEngine* engine() { return engine_.get(); }
   // Null: it has no levels.
   ElasticTarget* elastic() { return elastic_.get(); }
   const ModelInfo& info() const { return (flash_ != nullptr ? flash_->model() : *model_).info(); }

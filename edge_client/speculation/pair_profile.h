@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct PairProfile {
   std::uint64_t answers = 0;               // that have contributed
   std::vector<PassProfile> passes;         // of trees
   std::vector<ExitCorrection> exits = {};  // of the target
+  // EdgeChance::Weights, which pruning learnt; nothing: it did not prune.
+  std::optional<std::vector<double>> edge_weights = {};
 
   friend bool operator==(const PairProfile&, const PairProfile&) = default;
 
@@ -65,6 +68,7 @@ struct PairProfile {
     field("answers", self.answers);
     field("passes", self.passes);
     field("exits", self.exits);
+    field("edge_weights", self.edge_weights);
   }
 };
 

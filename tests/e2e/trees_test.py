@@ -19,6 +19,7 @@ from programs import DRAFT, TARGET, edge
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+BOTTLE = 'In view: silver bottle 20 degrees left at 2.1 m. Task: find the silver bottle.'  # its answer's rounds branch
 COMMON = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '-c', '256', '--json')
 PRUNED = ('--tree', 'top-n', '--prune', '0.2')
 MIB = 1 << 20
@@ -164,6 +165,23 @@ class ExitsOfAPack(WithFolder):
         self.assert_plain(answer)
         self.assertEqual(answer.json['exit_passes_by_rows'], [])
         self.assertNotIn('exits: OFF', answer.err)
+
+
+class Learning(unittest.TestCase):
+    def test_what_pruning_learnt_the_next_run_goes_on_with(self):
+        with tempfile.TemporaryDirectory() as state:
+            def weights_after_a_run():
+                done = edge('run', '--target', TARGET, '--model', DRAFT, '-p', BOTTLE, '-n', '200', '--temp', '0',
+                            '--tree', 'lever', '--prune', '0.2', '--state-dir', state)
+                self.assertEqual(done.code, 0, done.err)
+                [pair] = json.loads((Path(state) / 'learnt.json').read_text(encoding='utf-8'))['pairs']
+                return pair['learnt']['edge_weights']
+
+            first, second = weights_after_a_run(), weights_after_a_run()
+            # The same text again says the same about the exit's score.
+            self.assertGreater(first[1], 0.5)
+            self.assertGreater(second[1], first[1] + 0.02)
+
 
 
 if __name__ == '__main__':

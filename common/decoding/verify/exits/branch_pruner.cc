@@ -45,8 +45,8 @@ constexpr OnlineLogistic<3>::Rule kEdgeRule{
     .keep = 0.999,  // about a thousand edges count
     .prior = {0, 0.5, 0.5},
     .lasting = {4, 4, 4},
-    .low = {-8, 0, 0},
-    .high = {8, 4, 4},
+    .low = EdgeChance::kLowest,
+    .high = EdgeChance::kHighest,
 };
 
 }  // namespace
@@ -76,7 +76,9 @@ std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, doubl
   return too_few ? all : keep;
 }
 
-EdgeChance::EdgeChance() : logistic_(kEdgeRule, kEdgeRule.prior) {}
+EdgeChance::EdgeChance() : EdgeChance(kEdgeRule.prior) {}
+
+EdgeChance::EdgeChance(const Weights& weights) : logistic_(kEdgeRule, weights) {}
 
 std::array<double, 3> EdgeChance::evidence(double score, float confidence) {
   constexpr double kLeast = 1e-5;
@@ -93,6 +95,11 @@ BranchPruner::BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_
   layer_ = layers[exit_];
 }
 
+std::optional<EdgeChance::Weights> BranchPruner::learnt(const std::string& tenant) const {
+  const auto chance = chances_.find(tenant);
+  return chance == chances_.end() ? std::nullopt : std::optional(chance->second.weights());
+}
+
 void BranchPruner::begin(std::int32_t vocab) {
   vocab_ = static_cast<std::size_t>(vocab);
   branches_.clear();
@@ -103,7 +110,9 @@ void BranchPruner::begin(std::int32_t vocab) {
 void BranchPruner::watch(const Open& open, const std::string& tenant, const PassPlan& plan,
                          std::size_t first_row) {
   if (!plan.decides || plan.nodes.empty()) return;
-  Branches branches{.open = &open, .chance = &chances_[tenant], .first_row = first_row};
+  Branches branches{.open = &open,
+                    .chance = &chances_.try_emplace(tenant, beginning_).first->second,
+                    .first_row = first_row};
   std::vector<Parent> rows(1 + plan.nodes.size());  // all, with and without children
   rows[0].position = plan.position + static_cast<Position>(plan.tokens.size());
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {

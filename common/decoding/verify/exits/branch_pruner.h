@@ -57,7 +57,15 @@ std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, doubl
 // otherwise.
 class EdgeChance final {
  public:
+  // The offset and the factors a and b, which say what was learnt.
+  using Weights = std::array<double, 3>;
+  // Weights beyond these bounds are clamped to them.
+  static constexpr Weights kLowest = {-8, 0, 0}, kHighest = {8, 4, 4};
+
   EdgeChance();
+  explicit EdgeChance(const Weights& weights);
+
+  const Weights& weights() const { return logistic_.weights(); }
 
   double at(double score, float confidence) const {
     return logistic_.chance(evidence(score, confidence));
@@ -96,6 +104,11 @@ class BranchPruner final : public RowPruner {
 
   const PruneCounts& counts() const { return counts_; }
 
+  // What tenants begin with that come from now on, for what earlier processes learnt.
+  void begin_with(const EdgeChance::Weights& weights) { beginning_ = EdgeChance(weights); }
+  // The weights that this tenant's verdicts led to; nothing: none came.
+  std::optional<EdgeChance::Weights> learnt(const std::string& tenant) const;
+
  private:
   // A token that is compared with the others at a row.
   struct Contender {
@@ -125,6 +138,7 @@ class BranchPruner final : public RowPruner {
 
   ExitHeads& heads_;
   const double threshold_;
+  EdgeChance beginning_;
   std::map<std::string, EdgeChance> chances_;  // by tenant
   std::size_t exit_ = 0;
   std::int32_t layer_ = 0;  // its

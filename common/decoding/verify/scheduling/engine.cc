@@ -295,6 +295,11 @@ void VerifyEngine::change_model(Model& model) {
   core_->push({0, EngineInbox::ModelChanged{&model}});
 }
 
+void VerifyEngine::begin_pruning_with(const std::array<double, 3>& weights) {
+  const MutexLock lock(core_->mu);
+  core_->push({0, EngineInbox::EdgesLearnt{weights}});
+}
+
 void VerifyEngine::drain() {
   const MutexLock lock(core_->mu);
   core_->push({0, EngineInbox::Drain{}});
@@ -396,6 +401,8 @@ void VerifyEngine::Core::apply(EngineInbox::Input& input) {
   } else if (const auto* changed = std::get_if<EngineInbox::ModelChanged>(&input.what)) {
     deliver(false);  // its last records
     scheduler.emplace(*changed->model, options);
+  } else if (const auto* learnt = std::get_if<EngineInbox::EdgesLearnt>(&input.what)) {
+    scheduler->begin_pruning_with(learnt->weights);
   } else {
     scheduler->end_stream(
         input.stream,

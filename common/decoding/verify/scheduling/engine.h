@@ -19,6 +19,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -62,10 +63,14 @@ class EngineInbox final {
   struct ModelChanged {
     Model* model;
   };
+  struct EdgesLearnt {
+    std::array<double, 3> weights;
+  };
   struct Overflow {};  // in place of the messages of a stream that sent too many
   struct Input {
     StreamId stream;
-    std::variant<Connected, EdgeMessage, Disconnected, Drain, ModelChanged, Overflow> what;
+    std::variant<Connected, EdgeMessage, Disconnected, Drain, ModelChanged, EdgesLearnt, Overflow>
+        what;
   };
 
   // Anything but a message.
@@ -116,6 +121,10 @@ class VerifyEngine final {
   // Streams that connect from now on are verified with this model, which outlives the engine. No
   // stream is connected; what waited for a reconnect is forgotten, and stats() begin again.
   void change_model(Model& model);
+
+  // Pruning begins with these EdgeChance::Weights, where there is any: SchedulerStats::edge_weights
+  // of an earlier engine of the same target and draft. Before the first stream connects.
+  void begin_pruning_with(const std::array<double, 3>& weights);
 
   // From now on: every session gets Notice{kReconnectSoon} and may finish, every new Open is
   // refused with UNAVAILABLE.

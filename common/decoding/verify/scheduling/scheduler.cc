@@ -255,7 +255,10 @@ SchedulerStats Scheduler::stats() const {
     stats.drafting = model_draft_->compute();
     stats.kv_bytes += model_draft_->kv_bytes();
   }
-  if (pruner_) stats.pruned = pruner_->counts();
+  if (pruner_) {
+    stats.pruned = pruner_->counts();
+    stats.edge_weights = pruner_->learnt("");
+  }
   return stats;
 }
 

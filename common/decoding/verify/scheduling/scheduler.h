@@ -54,6 +54,11 @@ class Scheduler final {
   // open_timeout; drops caches that were kept for too long.
   void tick(TimePoint now);
 
+  // As VerifyEngine's.
+  void begin_pruning_with(const EdgeChance::Weights& weights) {
+    if (pruner_) pruner_->begin_with(weights);
+  }
+
   // When to call tick() and start() again if nothing happens before: a time in the past means now.
   std::optional<TimePoint> wake_at() const { return sessions_.wake_at(); }
 

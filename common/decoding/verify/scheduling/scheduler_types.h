@@ -121,6 +121,8 @@ struct SchedulerStats {
   Duration idle{0};      // between passes, while a session waited for the device
   Duration drafting{0};  // by the draft model beside the target
   PruneCounts pruned;
+  // EdgeChance::Weights of the streams without a tenant, as an edge's own are; nothing: none.
+  std::optional<std::array<double, 3>> edge_weights = {};
 };
 
 // Of the drafted tokens that a session's passes took.

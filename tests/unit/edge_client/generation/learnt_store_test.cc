@@ -22,7 +22,8 @@ PairProfile learnt(double step_ms) {
           .probe_after = 128,
           .answers = 3,
           .passes = {{1, 1, 990.5, 12}, {9, 4, 1000.25, 3}},
-          .exits = {{4, -1.25, 0.5}, {6, 0.75, 1.5}}};
+          .exits = {{4, -1.25, 0.5}, {6, 0.75, 1.5}},
+          .edge_weights = {{-1.5, 0.25, 3}}};
 }
 
 class LearntStoreTest : public testing::Test {
@@ -124,6 +125,8 @@ TEST_F(LearntStoreTest, AFileThatMakesNoSenseCountsAsNoneAndThatIsTold) {
       {file_with("3", depths, pass, "{\"layer\":4,\"offset\":0,\"slope\":-1}"),
        "exits[0].slope is -1"},
       {file_with("3", depths, pass, "{\"layer\":4,\"offset\":0}"), "slope"},
+      {file_with("3", depths, pass, "],\"edge_weights\":[9,0,0"), "edge_weights[0] is 9"},
+      {file_with("3", depths, pass, "],\"edge_weights\":[1,0"), "the size of edge_weights is 2"},
   };
   for (const auto& [text, why] : files) {
     write_file(text);

@@ -204,6 +204,14 @@ TEST(EdgeChance, VerdictsTeachWhichWitnessKnows) {
   }
 }
 
+TEST(EdgeChance, GoesOnWithWhatAnotherLearnt) {
+  EdgeChance first;
+  for (int i = 0; i < 500; ++i) first.learn(0.9, 0.1f, i % 4 == 0);
+  const EdgeChance second(first.weights());
+  EXPECT_NE(first.weights(), EdgeChance().weights());
+  EXPECT_EQ(second.at(0.3, 0.6f), first.at(0.3, 0.6f));
+}
+
 TEST(EdgeChance, StaysFiniteAtTheEnds) {
   EdgeChance chance;
   for (int i = 0; i < 10000; ++i) chance.learn(i % 2, 1.0f - static_cast<float>(i % 2), i % 3 == 0);

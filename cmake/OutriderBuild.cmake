@@ -108,8 +108,14 @@ function(outrider_library name)
   endif()
 endfunction()
 
-# outrider_program(NAME [NUMBERS|HOT] SOURCES main.cc.. DEPS libs..): built into build/<preset>/bin.
+# outrider_program(NAME [NUMBERS|HOT] SOURCES main.cc.. DEPS libs..): built into build/<preset>/bin, by release_tests, too.
+add_custom_target(release_tests)
 function(outrider_program name)
+  outrider_executable(${name} ${ARGN})
+  add_dependencies(release_tests ${name})
+endfunction()
+
+function(outrider_executable name)
   cmake_parse_arguments(arg "NUMBERS;HOT" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_compile_options(${name} PRIVATE ${OUTRIDER_CXX_FLAGS})
@@ -120,14 +126,18 @@ endfunction()
 
 # outrider_test(NAME SOURCES x_test.cc.. DEPS libs.. [LABELS unit|sim|..] [ARGS ..])
 # Target all_tests builds the tests and what they run, but no program; threaded_tests those with the label
-# `threads`, whose code uses several threads.
+# `threads`, whose code uses several threads. A test whose labels are in OUTRIDER_SANITIZED_LABELS runs under the
+# address sanitizer only, and gets the label `sanitized`. One whose result depends on the optimised code (`numbers`),
+# on programs (`programs`) or on libtorch (`torch`) runs in the release build: release_tests builds those, and all
+# programs.
+set(OUTRIDER_SANITIZED_LABELS unit sim threads)
 add_custom_target(all_tests)
 add_custom_target(threaded_tests)
 function(outrider_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
   find_package(GTest REQUIRED)
-  outrider_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} outrider_test_paths
-                   GTest::gmock GTest::gtest_main)
+  outrider_executable(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} outrider_test_paths
+                      GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   outrider_compile_as_one_unit(${name})
   # The first test compiles the heavy headers for all tests, so all have the same flags: those of the users of
@@ -143,6 +153,13 @@ function(outrider_test name)
   add_dependencies(all_tests ${name})
   if("threads" IN_LIST arg_LABELS)
     add_dependencies(threaded_tests ${name})
+  endif()
+  set(others ${arg_LABELS})
+  list(REMOVE_ITEM others ${OUTRIDER_SANITIZED_LABELS})
+  if(others)
+    add_dependencies(release_tests ${name})
+  else()
+    list(APPEND arg_LABELS sanitized)
   endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")

@@ -133,6 +133,8 @@ TEST(JinjaTemplateTest, TakesNumbersOfEverySize) {
   EXPECT_EQ(text_of("{{ 'abcdef'[2::most] }}{{ 'abcdef'[3::least] }}{{ [1, 2][1::most] }}"),
             "cd[2]");
   EXPECT_EQ(text_of("{{ 'abc'[least:most] }}{{ 'abc'[most:least:-1] }}"), "abccba");
+  EXPECT_EQ(text_of("{{ 'aa'.replace('a', 'b', least) }}{{ 'a'|replace('', 'b', least) }}"),
+            "bbbab");
   EXPECT_EQ(text_of("{{ 'a'.ljust(least) }}{{ 'abc'|truncate(most, leeway=most) }}"), "aabc");
   EXPECT_EQ(text_of("{{ '%d' % 1e300 }}"), "error: chat template: a number is out of range");
 }

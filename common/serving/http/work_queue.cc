@@ -21,8 +21,9 @@ namespace {
 
 // A thread of this niceness has about a tenth of a core that another thread wants too.
 constexpr int kBackgroundNice = 10;
-// From Linux 6.12 on, how long it computes before one that wakes takes its place, in nanoseconds.
-constexpr std::uint64_t kBackgroundSlice = 100'000;
+// From Linux 6.12 on: a thread that wakes takes the place of one that asked for a longer slice than
+// its own, in nanoseconds. This is the longest that Linux grants.
+constexpr std::uint64_t kBackgroundSlice = 100'000'000;
 
 // The structure that sched_setattr(2) takes.
 struct SchedulingAttributes {

@@ -75,8 +75,9 @@ void add_cut_command(CommandList& commands) {
   command->add_option(
       "--layers", flags->layers,
       "The exits to keep: their layers, as 16,20,24; all; or auto, the chosen ones");
-  command->add_option("--chosen", flags->chosen,
-                      "Of these the ones that --exits auto takes [those that were, and stay]");
+  command->add_option(
+      "--chosen", flags->chosen,
+      "The kept exits that --exits auto takes [those of the trained ones that are kept]");
   add_out(command, flags->out, "The directory to write");
 }
 

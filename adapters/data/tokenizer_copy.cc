@@ -41,7 +41,7 @@ Status copy_tokenizer(const std::string& from, const std::string& to) {
   OUTRIDER_ASSIGN_OR_RETURN(const TokenizerTexts texts, read_tokenizer_texts(from));
   std::map<fs::path, std::optional<std::string>> files;  // nothing: none of this tokenizer's
   for (const auto& entry : fs::directory_iterator(fs::path(to) / kNamedTemplates, error)) {
-    files[entry.path()] = std::nullopt;
+    if (entry.path().extension() == ".jinja") files[entry.path()] = std::nullopt;
   }
   TokenizerTexts::visit_texts(texts, [&](const char* name, const std::optional<std::string>& text) {
     files[fs::path(to) / name] = text;
@@ -51,7 +51,9 @@ Status copy_tokenizer(const std::string& from, const std::string& to) {
     if (!stays) OUTRIDER_RETURN_IF_ERROR(check_output(path));
   }
   for (const auto& [path, text] : files) {
-    if (!text) fs::remove(path, error);  // of another tokenizer
+    if (!text && !fs::remove(path, error) && error) {  // a file of another tokenizer
+      return resource_exhausted(path.string() + ": cannot be removed: " + error.message());
+    }
     if (text && !holds(path, *text)) {
       OUTRIDER_RETURN_IF_ERROR(write_output(path, kTokenizerFile, *text));
     }

@@ -293,10 +293,10 @@ class Ends(unittest.TestCase):
                 for method, path in (('GET', '/v1/models'), ('POST', '/v1/chat/completions'), ('POST', '/tokenize')):
                     connection.request(method, path)
                     answer = connection.getresponse()
-                    told = json.loads(answer.read())['error']['message']
+                    message = json.loads(answer.read())['error']['message']
                     self.assertEqual(answer.status, 404)
-                    self.assertIn('off beyond this machine, because HTTP has no TLS here', told)
-                    self.assertIn('--insecure', told)
+                    self.assertIn('off beyond this machine, because HTTP has no TLS here', message)
+                    self.assertIn('--insecure', message)
                 connection.close()
 
 

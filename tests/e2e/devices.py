@@ -71,8 +71,8 @@ class LoopDisk:
 class MountedTmpfs:
     """A small file system in memory."""
 
-    def __init__(self, path, size):
-        self.path, self.size = path, size
+    def __init__(self, path, size, *options):
+        self.path, self.options = path, ','.join((f'size={size}', *options))
 
     @classmethod
     def sample(cls, folder):
@@ -80,7 +80,7 @@ class MountedTmpfs:
 
     def __enter__(self):
         self.path.mkdir(exist_ok=True)
-        call('mount', '-t', 'tmpfs', '-o', f'size={self.size}', 'none', self.path)
+        call('mount', '-t', 'tmpfs', '-o', self.options, 'none', self.path)
         return self.path
 
     def __exit__(self, *_):

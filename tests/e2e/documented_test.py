@@ -103,7 +103,7 @@ class InAFolder(unittest.TestCase):
         return True
 
     def run_printed(self, words, **more):
-        return subprocess.run(ending_with_us(*words), capture_output=True, check=False, **{'timeout': 120, **self.options, **more})
+        return subprocess.run(ending_with_us(*words), capture_output=True, check=False, **{'timeout': 400, **self.options, **more})
 
     def start(self, words):
         process = subprocess.Popen(ending_with_us(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **self.options)
@@ -221,8 +221,8 @@ class Documented(unittest.TestCase):
                        '--html', page]
             with subprocess.Popen(ending_with_us(*command), cwd=ROOT, env=CLEAN_ENVIRONMENT, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True) as process:
-                said = next(line for line in process.stderr if 'to come' in line)
-                self.assertIn('40 answers of at most 200 tokens are to come: 20 prompts, 1 repetition(s), 2 strategies', said)
+                announcement = next(line for line in process.stderr if 'to come' in line)
+                self.assertIn('40 answers of at most 200 tokens are to come: 20 prompts, 1 repetition(s), 2 strategies', announcement)
                 self.assertIn('of 40, ', process.stderr.readline())
                 while not page.exists():
                     self.assertIsNone(process.poll())

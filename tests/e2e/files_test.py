@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the programs' outputs may write over: every flag that names a file or a folder, by what lies there.
+"""The programs' outputs replace nothing but earlier outputs: every flag that names a file or a folder is tried.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/files_test.py
 
@@ -16,7 +16,8 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, Edge, Server, ending_with_us, free_port
+from devices import MountedTmpfs, cannot
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, Edge, Server, ending_with_us, eventually, free_port, wait_until_served
 from runner import run_tests
 
 NOBODY = ('setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups')
@@ -51,11 +52,6 @@ OUTPUTS = (
 
 def digest(path):
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def mount(folder, *options):
-    """Whether a small file system is mounted there now."""
-    return subprocess.run(['mount', '-t', 'tmpfs', *options, 'tmpfs', folder], check=False, capture_output=True).returncode == 0
 
 
 def fill(disk):
@@ -222,12 +218,9 @@ class OutputsThatAreFiles(Files):
             self.refused(output, self.folder / 'none/out', 'no file can be made in its folder')
         self.on_each(check)
 
+    @unittest.skipIf(cannot(MountedTmpfs), cannot(MountedTmpfs))
     def test_a_full_disk_leaves_the_old_file(self):
-        disk = self.folder / 'disk'
-        disk.mkdir()
-        if not mount(disk, '-o', 'size=64k'):
-            self.skipTest('no file system can be mounted here')
-        self.addCleanup(subprocess.run, ['umount', disk], check=True)
+        disk = self.enterContext(MountedTmpfs(self.folder / 'disk', 64 << 10))
         def check(output):
             out = disk / 'out'
             self.written(output, self.folder / 'out')
@@ -242,12 +235,9 @@ class OutputsThatAreFiles(Files):
                 filler.unlink()
         self.on_each(check, quick=True)
 
+    @unittest.skipIf(cannot(MountedTmpfs), cannot(MountedTmpfs))
     def test_a_read_only_disk(self):
-        disk = self.folder / 'disk'
-        disk.mkdir()
-        if not mount(disk, '-o', 'ro'):
-            self.skipTest('no file system can be mounted here')
-        self.addCleanup(subprocess.run, ['umount', disk], check=True)
+        disk = self.enterContext(MountedTmpfs(self.folder / 'disk', 64 << 10, 'ro'))
         def check(output):
             self.refused(output, disk / 'out', 'Read-only file system')
         self.on_each(check)
@@ -255,8 +245,9 @@ class OutputsThatAreFiles(Files):
     def test_what_another_user_may_not_write(self):
         if os.geteuid() != 0:
             self.skipTest('only root can be another user')
-        if subprocess.run([*NOBODY, BIN / 'outrider-edge', '--version'], check=False, capture_output=True).returncode != 0:
-            self.skipTest('another user cannot run the programs here')
+        for probe in ([BIN / 'outrider-edge', '--version'], ['cat', *filter(Path.is_file, self.model.iterdir())]):
+            if subprocess.run([*NOBODY, *probe], check=False, capture_output=True).returncode != 0:
+                self.skipTest('another user cannot run the programs or read their model here')
         shared = self.folder / 'shared'
         shared.mkdir()
         def check(output):
@@ -351,10 +342,7 @@ class Rotation(Files):
         self.assertIsNone(process.poll())
 
     def wait_for(self, log, lines):
-        give_up = time.monotonic() + 60
-        while not log.exists() or log.read_text(encoding='utf-8').count('\n') < lines:
-            self.assertLess(time.monotonic(), give_up, f'{log} has no line')
-            time.sleep(0.02)
+        eventually(lambda: log.exists() and log.read_text(encoding='utf-8').count('\n') >= lines, f'{log} has no line')
 
     def test_of_the_server(self):
         log = self.folder / 'server.log'
@@ -363,10 +351,12 @@ class Rotation(Files):
 
     def test_of_an_edge_that_serves(self):
         log = self.folder / 'edge.log'
-        edge = Edge('serve', '--target', self.model, '--tokenizer', self.model, '--strategy', 'ar', '--port', free_port(),
+        port = free_port()
+        edge = Edge('serve', '--target', self.model, '--tokenizer', self.model, '--strategy', 'ar', '--port', port,
                     '--log-file', log, '--log-level', 'debug')
         self.addCleanup(edge.wait)
         self.addCleanup(edge.interrupt)
+        wait_until_served(f'http://127.0.0.1:{port}')
         self.assert_rotates(edge.process, log)
 
     def other_edge(self, *flags, under=()):
@@ -411,10 +401,7 @@ class Rotation(Files):
             self.wait_for(log, 1)
             folder.rename(moved)
             server.process.send_signal(signal.SIGHUP)
-            give_up = time.monotonic() + 60
-            while 'the log goes on in the file that was open' not in (moved / 'server.log').read_text(encoding='utf-8'):
-                self.assertLess(time.monotonic(), give_up)
-                time.sleep(0.02)
+            eventually(lambda: 'the log goes on in the file that was open' in (moved / 'server.log').read_text(encoding='utf-8'))
 
 
 if __name__ == '__main__':

@@ -48,12 +48,12 @@ class Front(unittest.TestCase):
         for port, path, body in [(port, *what) for port in self.ports
                                  for what in (('/v1/models', None), ('/v1/completions', '{"prompt": "Find", "max_tokens": 1}'))]:
             for host in ('evil.example', f'evil.example:{port}', 'cup.example.evil.example'):
-                status, _, told = self.ask(port, path, body, Host=host, Origin=f'http://{host}')
-                self.assertEqual(status, 403, (path, host, told))
-                self.assertIn('--allowed-hosts', told['error']['message'])
+                status, _, answer_body = self.ask(port, path, body, Host=host, Origin=f'http://{host}')
+                self.assertEqual(status, 403, (path, host, answer_body))
+                self.assertIn('--allowed-hosts', answer_body['error']['message'])
             for host in ('cup.example', f'CUP.example:{port}', 'localhost', f'127.0.0.1:{port}'):
-                status, _, told = self.ask(port, path, body, Host=host)
-                self.assertEqual(status, 200, (path, host, told))
+                status, _, answer_body = self.ask(port, path, body, Host=host)
+                self.assertEqual(status, 200, (path, host, answer_body))
             self.assertEqual(self.ask(port, path, body, Host='cup.example', Origin='http://cup.example')[0], 200)
             self.assertEqual(self.ask(port, path, body, Host='cup.example', Origin='http://evil.example')[0], 403)
         self.assertEqual(self.ask(self.metrics, '/metrics', Host='evil.example', Origin='http://evil.example')[0], 403)
@@ -72,12 +72,12 @@ class Front(unittest.TestCase):
             self.assertIn('POST', answer.headers['Access-Control-Allow-Methods'])
             self.assertEqual(answer.headers['Access-Control-Allow-Headers'], 'authorization, content-type')
             asked = json.dumps({'prompt': 'Find', 'max_tokens': 2, 'stream': True})
-            status, head, told = self.ask(port, '/v1/completions', asked, Origin='https://app.example')
+            status, head, answer_body = self.ask(port, '/v1/completions', asked, Origin='https://app.example')
             self.assertEqual((status, head['Access-Control-Allow-Origin']), (200, 'https://app.example'))
-            self.assertIn('[DONE]', told)
-            status, head, told = self.ask(port, '/v1/models', Origin='https://evil.example')
+            self.assertIn('[DONE]', answer_body)
+            status, head, answer_body = self.ask(port, '/v1/models', Origin='https://evil.example')
             self.assertEqual((status, head['Access-Control-Allow-Origin']), (403, None))
-            self.assertIn('--allowed-origins', told['error']['message'])
+            self.assertIn('--allowed-origins', answer_body['error']['message'])
 
     def test_a_unix_socket_is_refused_by_name_wherever_an_address_is_given(self):
         for program, *flags in (('server', '--model', TARGET, '--host'), ('server', '--model', TARGET, '--metrics-port', 0, '--metrics-host'),
@@ -100,17 +100,17 @@ class Front(unittest.TestCase):
             self.assertEqual(self.ask(port, '/health/live')[0], 200, 'meanwhile')
             for thread in asked:
                 thread.join()
-            status, _, told = answers['/tokenize']
-            self.assertEqual(status, 200, told)
-            self.assertGreater(len(told['tokens']), 100_000)
-            status, _, told = answers['/v1/completions']
-            self.assertEqual(status, 400, told)
-            self.assertEqual(told['error']['type'], 'invalid_request_error')
-            self.assertIn('tokens', told['error']['message'])
-            status, head, told = self.ask(port, '/v1/completions', ' ' * (LARGEST + 1))
+            status, _, answer_body = answers['/tokenize']
+            self.assertEqual(status, 200, answer_body)
+            self.assertGreater(len(answer_body['tokens']), 100_000)
+            status, _, answer_body = answers['/v1/completions']
+            self.assertEqual(status, 400, answer_body)
+            self.assertEqual(answer_body['error']['type'], 'invalid_request_error')
+            self.assertIn('tokens', answer_body['error']['message'])
+            status, head, answer_body = self.ask(port, '/v1/completions', ' ' * (LARGEST + 1))
             self.assertEqual(status, 413)
-            self.assertEqual(told['error']['type'], 'invalid_request_error')
-            self.assertIn(str(LARGEST), told['error']['message'])
+            self.assertEqual(answer_body['error']['type'], 'invalid_request_error')
+            self.assertIn(str(LARGEST), answer_body['error']['message'])
             self.assertEqual(self.ask(port, '/v1/completions', '{"prompt": "Find", "max_tokens": 1}')[0], 200)
 
     def test_answers_and_models_have_the_targets_name_at_the_edge_too(self):

@@ -46,6 +46,20 @@ def ending_with_us(*command):
     return ['setpriv', '--pdeathsig', 'KILL', 'sh', '-c', look, str(os.getpid()), *map(str, command)]
 
 
+def eventually(condition, why='it did not come true', seconds=60):
+    """Waits for the condition; fails with `why` if it does not come true."""
+    give_up = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > give_up:
+            raise AssertionError(why() if callable(why) else why)
+        time.sleep(0.02)
+
+
+def is_sanitized(program):
+    """Whether it was built with AddressSanitizer, which maps much memory and opens pipes for itself."""
+    return b'__asan_init' in Path(program).read_bytes()
+
+
 def free_port(*addresses):
     """A port that is free on each of the addresses (127.0.0.1 if none is named), and that no outgoing connection takes
     before a server listens on it or comes back to it: the system gives those a port from its ephemeral range."""

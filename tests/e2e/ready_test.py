@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What makes every answer of a program fail makes it not ready, which it says in one line; where only a new start helps,
-it ends with an error.
+"""A program all of whose answers would fail is not ready, and says so in one line; where only a new start helps, it ends
+with an error.
 
   OUTRIDER_BIN=build/release/bin .venv-tests/bin/python3 tests/e2e/ready_test.py
 
@@ -10,13 +10,12 @@ import json
 import shutil
 import tempfile
 import threading
-import time
 import unittest
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-from programs import DRAFT, TARGET, Edge, Server, free_port, new_key
+from programs import DRAFT, TARGET, Edge, Server, eventually, free_port, new_key
 from runner import run_tests
 
 
@@ -27,14 +26,6 @@ def get(base, path):
             return page.status, page.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()
-
-
-def eventually(condition, seconds=60):
-    give_up = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > give_up:
-            raise AssertionError('it did not come true')
-        time.sleep(0.05)
 
 
 class Serving:

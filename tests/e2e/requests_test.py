@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a request or a command is silent about: seeds, the target's sampling, names, and raw prompts, of both programs.
+"""Defaults where a request or a command gives no value: seeds, the target's sampling, names, and raw prompts, of both programs.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/requests_test.py
 
@@ -150,11 +150,11 @@ class TargetsSampling(WithBoth):
         cls.folder.cleanup()
 
     def test_it_holds_where_requests_and_flags_are_silent_and_both_programs_agree(self):
-        said = {'temperature': 0.9, 'top_k': 20, 'seed': 5}
+        settings = {'temperature': 0.9, 'top_k': 20, 'seed': 5}
         messages = [{'role': 'user', 'content': PROMPT}]
         chats, raws = set(), set()
         for base in self.bases:
-            for fields in (said, {'seed': 5}):
+            for fields in (settings, {'seed': 5}):
                 raws.add(text_of(self.complete(base, **fields)))
                 code, answer = ask(base, '/v1/chat/completions', messages=messages, max_tokens=TOKENS, **fields)
                 self.assertEqual(code, 200, answer)
@@ -170,9 +170,9 @@ class TargetsSampling(WithBoth):
     def test_it_is_said_and_so_is_what_is_left_out(self):
         self.assertIn('  sampling     temperature 0.9, top_k 20 (generation_config.json; left out: repetition_penalty 1.05)\n',
                       self.server.log)
-        said = 'sampling: temperature 0.9, top_k 20'
-        self.assertIn(said, self.run_edge('-p', PROMPT).err)
-        self.assertNotIn(said, self.run_edge('-p', PROMPT, '--temp', 0).err)
+        notice = 'sampling: temperature 0.9, top_k 20'
+        self.assertIn(notice, self.run_edge('-p', PROMPT).err)
+        self.assertNotIn(notice, self.run_edge('-p', PROMPT, '--temp', 0).err)
         own = edge('run', '--target', self.model, '--model', DRAFT, '-p', PROMPT, '-n', 1)
         self.assertIn('left out of its generation_config.json: repetition_penalty 1.05', own.err)
 
@@ -230,8 +230,8 @@ class RawPrompts(WithBoth):
         for base in self.bases:
             answers = [ask(base, '/v1/chat/completions', messages=[{'role': 'user', 'content': text}], max_tokens=1)[1]
                        for text in (TURN, '')]
-            told = answers[0]['usage']['prompt_tokens'] - answers[1]['usage']['prompt_tokens']
-            self.assertGreater(told, len(ask(base, '/tokenize', content=TURN)[1]['tokens']))
+            added_tokens = answers[0]['usage']['prompt_tokens'] - answers[1]['usage']['prompt_tokens']
+            self.assertGreater(added_tokens, len(ask(base, '/tokenize', content=TURN)[1]['tokens']))
 
     def test_programs_tell_what_is_refused(self):
         long = 'word ' * 3000

@@ -45,7 +45,7 @@ def text_of(events):
 
 
 def cut_body(response):
-    """What a stream said that ends before it is complete, which its client can see. A whole answer is complete."""
+    """The bytes of a stream that ends before it is complete, which its client can see. A whole answer is complete."""
     if response.status != 200:
         return response.read()
     try:

@@ -23,7 +23,7 @@ import urllib.request
 from pathlib import Path
 
 from authority import Authority
-from edges import BIN, DRAFT, Edge, Server, edge, free_port, new_key, wait_until_served
+from edges import BIN, DRAFT, Edge, Server, edge, free_port, is_sanitized, new_key, wait_until_served
 from outcome import Outcome
 
 PROMPT = 'In view: silver bottle ahead at 1.0 m. Task: find the silver bottle.'
@@ -195,10 +195,6 @@ class Programs:
         self.serving.process.terminate()
         return {'outrider-edge': self.serving.process.wait(60), 'outrider-server': self.plain.stop(),
                 'the shielded outrider-server': self.shielded.stop()}
-
-
-def is_sanitized(program):
-    return b'__asan_init' in program.read_bytes()
 
 
 def attack(options, outcome, programs):

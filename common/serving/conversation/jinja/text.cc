@@ -148,6 +148,7 @@ TextData stripped(const TextData& text, std::optional<std::string_view> characte
 
 TextData replaced(const TextData& text, std::string_view old, const TextData& by,
                   std::int64_t count, Steps& steps) {
+  count = std::max<std::int64_t>(count, -1);  // -1: all of them
   TextBuilder out(steps);
   std::size_t at = 0;  // what is before it is written
   if (old.empty()) {

@@ -60,7 +60,17 @@ std::tm local_time() {
 }
 
 std::string_view role_name(ChatRole role) {
-  return role == ChatRole::kSystem ? "system" : role == ChatRole::kUser ? "user" : "assistant";
+  switch (role) {
+    case ChatRole::kSystem:
+      return "system";
+    case ChatRole::kUser:
+      return "user";
+    case ChatRole::kTool:
+      return "tool";
+    case ChatRole::kAssistant:
+      break;
+  }
+  return "assistant";
 }
 
 // The template's variables, as transformers sets them.
@@ -68,20 +78,24 @@ Result<jinja::Rendered> execute(const jinja::Template& executed,
                                 const std::optional<std::string>& bos,
                                 const std::optional<std::string>& eos,
                                 const std::vector<ChatMessage>& messages,
-                                bool add_generation_prompt, const Json& variables = nullptr) {
-  nlohmann::ordered_json trusted = {
-      {"add_generation_prompt", add_generation_prompt}, {"tools", nullptr}, {"documents", nullptr}};
+                                bool add_generation_prompt,
+                                const nlohmann::ordered_json& variables = nullptr) {
+  nlohmann::ordered_json trusted = {{"add_generation_prompt", add_generation_prompt},
+                                    {"documents", nullptr}};
+  if (!variables.contains("tools")) trusted["tools"] = nullptr;
   if (bos) trusted["bos_token"] = *bos;
   if (eos) trusted["eos_token"] = *eos;
   nlohmann::ordered_json said = nlohmann::ordered_json::array();
   for (const ChatMessage& message : messages) {
     nlohmann::ordered_json& one = said.emplace_back(nlohmann::ordered_json(
         {{"role", role_name(message.role)}, {"content", replace_ill_formed(message.content)}}));
-    for (const auto& [name, text] : message.sent_along) one[name] = replace_ill_formed(text);
+    one.update(message.sent_along.is_null() ? nlohmann::ordered_json::object()
+                                            : message.sent_along);
   }
   nlohmann::ordered_json context = {{"messages", std::move(said)}};
   for (const auto& [name, value] : variables.items()) {
-    if (!trusted.contains(name)) context.emplace(name, value);  // existing variables have priority
+    // Existing variables have priority.
+    if (!trusted.contains(name) && !context.contains(name)) context[name] = value;
   }
   return executed.render(trusted, context, {.now = local_time()});
 }
@@ -187,9 +201,9 @@ Result<ChatTemplate> ChatTemplate::choose(const ChatSource& source, std::string_
   return ChatTemplate(*std::move(parsed), source, "the model's own", template_hash(source));
 }
 
-Result<std::vector<ChatSegment>> ChatTemplate::render(const std::vector<ChatMessage>& messages,
-                                                      bool add_generation_prompt,
-                                                      const Json& variables) const {
+Result<std::vector<ChatSegment>> ChatTemplate::render(
+    const std::vector<ChatMessage>& messages, bool add_generation_prompt,
+    const nlohmann::ordered_json& variables) const {
   if (messages.empty()) return invalid_argument("chat: there is no message");
   const Result<jinja::Rendered> rendered =
       execute(*executed_, bos_, eos_, messages, add_generation_prompt, variables);
@@ -201,10 +215,9 @@ Result<std::vector<ChatSegment>> ChatTemplate::render(const std::vector<ChatMess
                           ". Remedy: a shorter conversation, or another --chat-template");
 }
 
-Result<std::vector<TokenId>> ChatTemplate::encode_chat(const Tokenizer& tokenizer,
-                                                       const std::vector<ChatMessage>& messages,
-                                                       bool add_generation_prompt,
-                                                       const Json& variables) const {
+Result<std::vector<TokenId>> ChatTemplate::encode_chat(
+    const Tokenizer& tokenizer, const std::vector<ChatMessage>& messages,
+    bool add_generation_prompt, const nlohmann::ordered_json& variables) const {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<ChatSegment> segments,
                             render(messages, add_generation_prompt, variables));
   return encode_segments(tokenizer, segments);

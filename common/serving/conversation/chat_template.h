@@ -13,13 +13,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/engine/text/tokenizer.h"
@@ -30,13 +30,14 @@ namespace jinja {
 class Template;
 }
 
-enum class ChatRole : std::uint8_t { kSystem, kUser, kAssistant };
+enum class ChatRole : std::uint8_t { kSystem, kUser, kAssistant, kTool };
 
 struct ChatMessage {
   ChatRole role = ChatRole::kUser;
   std::string content;
-  // Texts beside the content that the template may write, such as reasoning_content, by name.
-  std::map<std::string, std::string> sent_along = {};
+  // What the template may write beside the content, by name: texts such as reasoning_content, and
+  // the list tool_calls. An object, or null.
+  nlohmann::ordered_json sent_along = nullptr;
 };
 
 // A part of a rendered conversation: the template's own text, or a message's.
@@ -82,18 +83,18 @@ class ChatTemplate final {
   // template_hash() of the source; empty if the caller of choose() named the template.
   const std::string& hash() const { return hash_; }
 
-  // variables: an object of further variables of the template, such as enable_thinking; null: none.
-  // Their texts count as the user's. Errors: INVALID_ARGUMENT if the template refuses these
-  // messages, or ends at a bound.
+  // variables: an object of further variables of the template, such as tools and enable_thinking;
+  // null: none. Their texts count as the user's. Errors: INVALID_ARGUMENT if the template refuses
+  // these messages, or ends at a bound.
   Result<std::vector<ChatSegment>> render(const std::vector<ChatMessage>& messages,
                                           bool add_generation_prompt,
-                                          const Json& variables = nullptr) const;
+                                          const nlohmann::ordered_json& variables = nullptr) const;
 
   // The ids of render(); the template determines whether they begin with <s>.
   Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer,
                                            const std::vector<ChatMessage>& messages,
                                            bool add_generation_prompt = true,
-                                           const Json& variables = nullptr) const;
+                                           const nlohmann::ordered_json& variables = nullptr) const;
 
   // The token with which the model ends its turn; generation stops there. It is the first special
   // token that the template writes after an answer; if the model's own template writes none, it is

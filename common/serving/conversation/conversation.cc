@@ -125,7 +125,7 @@ Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const ChatSource
 
 Result<EncodedPrompt> encode_messages(const Tokenizer& tokenizer, const ChatTemplate& chat,
                                       const std::vector<ChatMessage>& messages,
-                                      const Json& variables, Position context) {
+                                      const nlohmann::ordered_json& variables, Position context) {
   EncodedPrompt prompt{.ids = {}, .stop_ids = {}, .template_hash = chat.hash()};
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<ChatSegment> segments,
                             chat.render(messages, true, variables));
@@ -133,6 +133,8 @@ Result<EncodedPrompt> encode_messages(const Tokenizer& tokenizer, const ChatTemp
   for (const ChatSegment& segment : segments) bytes += segment.text.size();
   OUTRIDER_RETURN_IF_ERROR(check_text_fits(tokenizer, bytes, context));
   OUTRIDER_ASSIGN_OR_RETURN(prompt.ids, encode_segments(tokenizer, segments));
+  // What a message ends with is no mark of the template's.
+  if (!segments.empty() && segments.back().is_template) prompt.text_end = segments.back().text;
   OUTRIDER_ASSIGN_OR_RETURN(const TokenId end_of_turn, chat.end_of_turn(tokenizer));
   prompt.stop_ids = {end_of_turn};
   return prompt;

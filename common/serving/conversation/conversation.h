@@ -31,6 +31,9 @@ struct EncodedPrompt {
   // ChatTemplate::hash() of its template, which must equal the verifier's. Empty: any, for prompts
   // without a template or with one that the user named.
   std::string template_hash = {};
+  std::vector<TokenId> shown_ids = {};  // special tokens that are part of the answer's text
+  // The end of the text that a template wrote, where it may have begun the answer's reasoning.
+  std::string text_end = {};
 };
 
 // Refuses a text that can never fit, before it is encoded, which takes long: INVALID_ARGUMENT.
@@ -61,7 +64,8 @@ Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const ChatSource
 // context: as check_text_fits().
 Result<EncodedPrompt> encode_messages(const Tokenizer& tokenizer, const ChatTemplate& chat,
                                       const std::vector<ChatMessage>& messages,
-                                      const Json& variables = nullptr, Position context = 0);
+                                      const nlohmann::ordered_json& variables = nullptr,
+                                      Position context = 0);
 
 class Conversation final {
  public:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/serving/conversation/streamed_text.h"
 
+#include <algorithm>
+
 namespace outrider {
 
 std::string StreamedText::State::push(TokenId token) {
@@ -14,7 +16,12 @@ std::string StreamedText::State::finish() {
   return rest + stops.finish();
 }
 
+bool StreamedText::is_shown(TokenId token) const {
+  return !tokenizer_.is_special(token) || std::ranges::find(shown_ids_, token) != shown_ids_.end();
+}
+
 AnswerText::Update StreamedText::push(TokenId token) {
+  if (!is_shown(token)) return {.text = "", .stopped = state_.stops.stopped()};
   const std::string shown = state_.push(token);
   text_ += shown;
   return {.text = shown, .stopped = state_.stops.stopped()};
@@ -23,7 +30,9 @@ AnswerText::Update StreamedText::push(TokenId token) {
 AnswerText::Update StreamedText::preview(std::span<const TokenId> tokens, bool ends) const {
   State copy = state_;
   Update update;
-  for (const TokenId token : tokens) update.text += copy.push(token);
+  for (const TokenId token : tokens) {
+    if (is_shown(token)) update.text += copy.push(token);
+  }
   update.stopped = !tokens.empty() && copy.stops.stopped();
   if (ends && !update.stopped) update.text += copy.finish();
   return update;

@@ -5,6 +5,8 @@
 
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/engine/text/streaming_detokenizer.h"
 #include "common/serving/conversation/answer_text.h"
@@ -14,9 +16,11 @@ namespace outrider {
 
 class StreamedText final : public AnswerText {
  public:
-  // The tokenizer must outlive this.
-  StreamedText(const Tokenizer& tokenizer, StopStrings stops)
-      : state_{StreamingDetokenizer(tokenizer), std::move(stops)} {}
+  // The tokenizer must outlive this. shown_ids: the special tokens that have a text, few of them.
+  StreamedText(const Tokenizer& tokenizer, StopStrings stops, std::vector<TokenId> shown_ids = {})
+      : tokenizer_(tokenizer),
+        shown_ids_(std::move(shown_ids)),
+        state_{StreamingDetokenizer(tokenizer, /*skip_special=*/false), std::move(stops)} {}
 
   Update push(TokenId token) override;
   Update preview(std::span<const TokenId> tokens, bool ends) const override;
@@ -36,6 +40,10 @@ class StreamedText final : public AnswerText {
     std::string finish();
   };
 
+  bool is_shown(TokenId token) const;
+
+  const Tokenizer& tokenizer_;
+  const std::vector<TokenId> shown_ids_;
   State state_;
   std::string text_;
 };

@@ -157,6 +157,7 @@ Status Server::listen() {
                          CompletionServerOptions{.model_name = model_name(),
                                                  .tokenizer_hash = target_.tokenizer_hash,
                                                  .chat = target_.chat,
+                                                 .reading = options_.reading,
                                                  .sampling = target_.generation.sampling,
                                                  .context = model.max_positions,
                                                  .authenticator = options_.rpc.authenticator,

@@ -47,6 +47,7 @@
 #include "common/serving/http/server.h"
 #include "common/serving/ledger/processor_energy.h"
 #include "common/serving/prices/prices.h"
+#include "common/serving/tools/answer_reading.h"
 
 namespace outrider {
 
@@ -57,6 +58,7 @@ struct ServerOptions {
   std::optional<Address> metrics = {};          // nothing: nor /metrics
   std::vector<std::string> allowed_hosts = {};  // as HttpServerOptions says
   std::vector<std::string> allowed_origins = {};
+  AnswerReading reading = {};
   std::string served_model_name = {};   // empty: the model's own
   bool completions = false;             // OpenAI's routes, if the target has a tokenizer
   std::string why_no_completions = {};  // with the remedy; told to those that ask for them

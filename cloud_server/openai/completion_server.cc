@@ -21,6 +21,7 @@ std::vector<HttpRoute> CompletionServer::routes() {
       .tokenizer = &tokenizer_,
       .model_name = [name = options_.model_name] { return name; },
       .chat = [this] { return options_.chat; },
+      .reading = options_.reading,
       .context = options_.context,
       .defaults =
           [sampling = with_defaults({}, options_.sampling)] {

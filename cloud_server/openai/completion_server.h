@@ -17,8 +17,8 @@
 #include "cloud_server/faults/fault_log.h"
 #include "common/base/clock.h"
 #include "common/decoding/levels/level_book.h"
-#include "common/decoding/verify/scheduling/engine.h"
 #include "common/decoding/request/sampling_defaults.h"
+#include "common/decoding/verify/scheduling/engine.h"
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/http/routes.h"
 #include "common/serving/openai/routes.h"
@@ -28,7 +28,8 @@ namespace outrider {
 struct CompletionServerOptions {
   std::string model_name;  // the name that clients use
   std::string tokenizer_hash;
-  ChatSource chat = {};                    // the target's
+  ChatSource chat = {};  // the target's
+  AnswerReading reading = {};
   SamplingDefaults sampling = {};          // the target's, where requests are silent
   Position context = 0;                    // tokens of prompt and answer
   Authenticator* authenticator = nullptr;  // null: no keys are required

@@ -33,7 +33,8 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
   open.ignore_target_stops = params.text.ignore_eos;
   open.policy.pass_policy = PassPolicy::kEager;  // the client has no draft, the server may
   open.accepts_server_nodes = true;
-  PlainAnswer answer(std::move(open), StreamedText(tokenizer, std::move(stops)));
+  PlainAnswer answer(std::move(open),
+                     StreamedText(tokenizer, std::move(stops), std::move(prompt.shown_ids)));
   answer.end_ = answer.acked_ = length;
   return answer;
 }

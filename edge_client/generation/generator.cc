@@ -334,7 +334,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   decoding.speculation.end_position = end;
   const std::string how = speculation(config);
   if (how != std::exchange(announced_, how)) decoding.announcement = how;
-  StreamedText text(parts_.tokenizer, std::move(stops));
+  StreamedText text(parts_.tokenizer, std::move(stops), std::move(request.prompt.shown_ids));
   const LinkTraffic before = traffic();
   const StreamWatch streamed(parts_.flash);
   const std::optional<double> joules_before = joules();

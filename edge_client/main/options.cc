@@ -12,6 +12,7 @@
 #include "common/serving/cli/choice.h"
 #include "common/serving/cli/quantities.h"
 #include "common/serving/cli/web_flags.h"
+#include "common/serving/tools/answer_reading.h"
 
 namespace outrider {
 namespace {
@@ -452,6 +453,7 @@ void add_serve_flags(CLI::App& command, ServingOptions& options) {
   add_port(command, "--port", server.http.listen.port, "Port to listen on; 0 takes a free one")
       ->group(kServeGroup);
   add_web_flags(command, server.http.allowed_hosts, server.http.allowed_origins, kServeGroup);
+  add_reading_flags(command, server.reading, kServeGroup);
   command
       .add_option("--max-queued-requests", server.queue.max_waiting,
                   "Requests that may wait while one is answered; the next gets 429")

@@ -47,6 +47,7 @@ std::vector<HttpRoute> EdgeServer::routes() {
        .model_name = [this] { return model_name(); },
        .chat = [this] { return options_.chat->now(); },
        .chat_template = options_.chat->name(),
+       .reading = options_.reading,
        .context = options_.context,
        .levels = options_.levels,
        .defaults = [this] { return default_params(); },

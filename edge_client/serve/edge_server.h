@@ -41,6 +41,7 @@ struct EdgeServerOptions {
   Position context = 0;                  // of the target; 0: it is not known here
   std::vector<ServedLevel> levels = {};  // of an elastic target
   AnswerConfig defaults = {};            // what requests do not name
+  AnswerReading reading = {};
   QueueOptions queue = {};
   // Why every answer fails, if it does, beside the link's reasons; empty: nothing is known that
   // could.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "common/serving/openai/request_prompt.h"
 #include "tests/unit/common/engine/text/small_tokenizers.h"
 
 namespace {
@@ -22,10 +23,11 @@ void check_error(const outrider::Status& status) {
 
 // A token that stands for media is never made of a text, and nothing is added twice.
 void check_raw(const outrider::Tokenizer& tokenizer, const outrider::CompletionRequest& request) {
-  const auto encoded = outrider::encode_request(tokenizer, request, {}, "");
+  const auto encoded = outrider::encode_request(tokenizer, request, {});
   if (!encoded.ok()) return;
   const auto image = tokenizer.find("<|image_pad|>");
-  for (const outrider::TokenId id : encoded->ids) check(tokenizer.contains(id) && id != image);
+  for (const outrider::TokenId id : encoded->prompt.ids)
+    check(tokenizer.contains(id) && id != image);
 }
 
 // A small tokenizer with a token that stands for images.
@@ -60,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!is_chat) check_raw(kTokenizer, *request);
     for (const char* name :
          {"chatml", "zephyr"}) {  // the small tokenizer may lack a template's marks
-      (void)outrider::encode_request(kTokenizer, *request, {}, name);
+      (void)outrider::encode_request(kTokenizer, *request, {.template_name = name});
     }
   }
   return 0;

@@ -45,7 +45,24 @@ OrderedJson chunk(const AnswerName& name, OrderedJson delta, const OrderedJson& 
 }
 
 const char* finish_reason(const AnswerEnd& end) {
-  return end.by_length ? "length" : "stop";
+  return end.by_length ? "length" : end.by_calls ? "tool_calls" : "stop";
+}
+
+// streamed: a part of a call has its index, and the first one its name.
+OrderedJson calls_json(const std::vector<CallDelta>& calls, bool streamed) {
+  OrderedJson list = OrderedJson::array();
+  for (const CallDelta& call : calls) {
+    OrderedJson one;
+    if (streamed) one["index"] = call.index;
+    if (!call.name.empty()) {
+      one["id"] = call.id;
+      one["type"] = "function";
+      one["function"]["name"] = call.name;
+    }
+    one["function"]["arguments"] = call.arguments;
+    list.push_back(std::move(one));
+  }
+  return list;
 }
 
 OrderedJson usage_json(const AnswerUsage& usage) {
@@ -85,20 +102,24 @@ std::string first_event(const AnswerName& name, const AnswerExtras& extras) {
   return event(json);
 }
 
-std::string text_event(const AnswerName& name, const AnswerExtras& extras,
-                       std::span<const AnswerPiece> pieces, const AnswerUsage& usage) {
-  std::string text;
-  OrderedJson tokens = OrderedJson::array();
-  for (const AnswerPiece& piece : pieces) {
-    text += piece.text;
-    if (!piece.text.empty()) {
+std::string delta_event(const AnswerName& name, const AnswerExtras& extras,
+                        const AnswerDelta& delta, std::span<const AnswerPiece> pieces,
+                        const AnswerUsage& usage) {
+  if (delta.empty()) return {};
+  OrderedJson said = OrderedJson::object();
+  if (!delta.reasoning.empty()) said["reasoning_content"] = delta.reasoning;
+  if (!delta.content.empty()) said["content"] = delta.content;
+  if (!delta.calls.empty()) said["tool_calls"] = calls_json(delta.calls, /*streamed=*/true);
+  OrderedJson json = chunk(name, std::move(said), nullptr);
+  add_usage(extras, usage, json);
+  if (extras.figures) {
+    OrderedJson tokens = OrderedJson::array();
+    for (const AnswerPiece& piece : pieces) {
+      if (piece.text.empty()) continue;
       tokens.push_back({{"text", piece.text}, {"drafted", piece.drafted}});
     }
+    json["outrider"] = {{"tokens", std::move(tokens)}};
   }
-  if (text.empty()) return {};
-  OrderedJson json = chunk(name, {{"content", text}}, nullptr);
-  add_usage(extras, usage, json);
-  if (extras.figures) json["outrider"] = {{"tokens", std::move(tokens)}};
   return event(json);
 }
 
@@ -131,13 +152,18 @@ std::string error_event(const Status& status) {
 }
 
 std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,
-                         const std::string& text, const AnswerEnd& end) {
+                         const AnswerDelta& delta, const AnswerEnd& end) {
   OrderedJson json = head(name, false);
   OrderedJson choice = {{"index", 0}};
   if (name.is_chat) {
-    choice["message"] = {{"role", "assistant"}, {"content", text}};
+    const bool is_silent = delta.content.empty() && !delta.calls.empty();
+    OrderedJson message = {{"role", "assistant"},
+                           {"content", is_silent ? OrderedJson() : OrderedJson(delta.content)}};
+    if (!delta.reasoning.empty()) message["reasoning_content"] = delta.reasoning;
+    if (!delta.calls.empty()) message["tool_calls"] = calls_json(delta.calls, /*streamed=*/false);
+    choice["message"] = std::move(message);
   } else {
-    choice["text"] = text;
+    choice["text"] = delta.content;
   }
   choice["logprobs"] = nullptr;
   choice["finish_reason"] = finish_reason(end);

@@ -13,6 +13,7 @@
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/decoding/request/text_options.h"
+#include "common/serving/tools/answer_parser.h"
 
 namespace outrider {
 
@@ -49,6 +50,7 @@ struct AnswerExtras {
 // How an answer ended.
 struct AnswerEnd {
   bool by_length = false;  // the token limit ended it; else it stopped by itself
+  bool by_calls = false;   // it stopped by itself, behind calls that are whole
   AnswerUsage usage = {};
   std::optional<std::uint64_t> seed = {};  // by which it can be repeated; nothing: any does
   Json figures = {};                       // if requested
@@ -58,9 +60,10 @@ struct AnswerEnd {
 
 // The first event of a stream, which names the role.
 std::string first_event(const AnswerName& name, const AnswerExtras& extras);
-// Tokens as they are committed; empty if they have no text yet. usage: up to now.
-std::string text_event(const AnswerName& name, const AnswerExtras& extras,
-                       std::span<const AnswerPiece> pieces, const AnswerUsage& usage);
+// What committed tokens add to the answer; empty if that is nothing yet. usage: up to now.
+std::string delta_event(const AnswerName& name, const AnswerExtras& extras,
+                        const AnswerDelta& delta, std::span<const AnswerPiece> pieces,
+                        const AnswerUsage& usage);
 // How the answer would continue if the draft is right, given by a deadline. whole: to its end.
 std::string unverified_event(const AnswerName& name, const AnswerExtras& extras,
                              const std::string& continuation, bool whole);
@@ -69,7 +72,8 @@ std::string last_events(const AnswerName& name, const AnswerExtras& extras, cons
 // An error after the stream has begun. No [DONE] follows: the answer is not complete.
 std::string error_event(const Status& status);
 
+// delta: all of the answer.
 std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,
-                         const std::string& text, const AnswerEnd& end);
+                         const AnswerDelta& delta, const AnswerEnd& end);
 
 }  // namespace outrider

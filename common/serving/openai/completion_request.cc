@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -51,78 +50,6 @@ Status read_stop(const Json& value, std::vector<std::string>& out) {
   return usable.ok() ? usable : usable.with_detail({.reason = "invalid_value", .field = "stop"});
 }
 
-// Refuses an object with a key that is not read.
-Status check_keys(const Json& object, const std::string& where,
-                  std::initializer_list<std::string_view> known) {
-  for (const auto& [key, value] : object.items()) {
-    if (std::ranges::find(known, key) != known.end()) continue;
-    const bool says_nothing =
-        value.is_null() || value == "" || (value.is_structured() && value.empty());
-    if (!says_nothing) return unsupported(where + key);
-  }
-  return {};
-}
-
-// A text, or a list of text parts.
-Result<std::string> content_of(const Json& content) {
-  if (content.is_string()) return content.get<std::string>();
-  const Status expected = wrong("messages[].content", "a text, or a list of parts of type text");
-  if (!content.is_array()) return expected;
-  std::string text;
-  for (const Json& part : content) {
-    if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
-        !part["text"].is_string()) {
-      return expected;
-    }
-    OUTRIDER_RETURN_IF_ERROR(
-        check_keys(part, "messages[].content[].", {"type", "text", "cache_control"}));
-    text += part["text"].get_ref<const std::string&>();
-  }
-  return text;
-}
-
-std::optional<ChatRole> role_of(const Json& role) {
-  if (role == "system" || role == "developer") return ChatRole::kSystem;
-  if (role == "user") return ChatRole::kUser;
-  if (role == "assistant") return ChatRole::kAssistant;
-  return std::nullopt;
-}
-
-// Fields that clients send beside a message's content. The template may write them.
-constexpr std::array<const char*, 3> kSentAlong = {"name", "reasoning_content", "reasoning"};
-
-Result<ChatMessage> read_message(const Json& message) {
-  if (!message.is_object()) return wrong("messages[]", "an object with role and content");
-  OUTRIDER_RETURN_IF_ERROR(check_keys(
-      message, "messages[].",
-      {"role", "content", "cache_control", kSentAlong[0], kSentAlong[1], kSentAlong[2]}));
-  const std::optional<ChatRole> role = role_of(message.value("role", Json()));
-  OUTRIDER_ASSIGN_OR_RETURN(std::string text, content_of(message.value("content", Json())));
-  if (!role) return wrong("messages[].role", "system, user or assistant");
-  ChatMessage read{*role, std::move(text)};
-  for (const char* name : kSentAlong) {
-    const Json value = message.value(name, Json());
-    if (value.is_null()) continue;
-    if (!value.is_string()) return wrong("messages[]." + std::string(name), "a text", value);
-    read.sent_along[name] = value.get<std::string>();
-  }
-  return read;
-}
-
-Status read_messages(const Json& value, std::vector<ChatMessage>& out) {
-  if (!value.is_array() || value.empty()) {
-    return wrong("messages", "a list of one message or more");
-  }
-  for (const Json& message : value) {
-    OUTRIDER_ASSIGN_OR_RETURN(ChatMessage read, read_message(message));
-    out.push_back(std::move(read));
-  }
-  if (out.back().role == ChatRole::kAssistant) {
-    return wrong("messages", "ended by a message that is not the assistant's own");
-  }
-  return {};
-}
-
 Status read_stream_options(const Json& value, AnswerExtras& extras) {
   if (!value.is_object()) return wrong("stream_options", "an object");
   for (const auto& [key, setting] : value.items()) {
@@ -141,7 +68,7 @@ Status read_stream_options(const Json& value, AnswerExtras& extras) {
 
 // Variables of the chat template, such as enable_thinking. Those that the request's other fields or
 // the model set are refused.
-Status read_template_variables(const Json& value, Json& out) {
+Status read_template_variables(const Json& value, nlohmann::ordered_json& out) {
   constexpr std::string_view kField = "chat_template_kwargs";
   if (!value.is_object()) return wrong(kField, "an object of the chat template's variables");
   for (const auto& [name, setting] : value.items()) {
@@ -237,11 +164,39 @@ Status read_raw(const Json& value, const std::string& key, bool& out,
   return {};
 }
 
+// llama.cpp's names.
+Status read_reasoning_format(const Json& value, std::optional<bool>& reads) {
+  if (value != "none" && value != "auto" && value != "deepseek") {
+    return wrong("reasoning_format", "auto, deepseek or none", value);
+  }
+  reads = value != "none";
+  return {};
+}
+
+// Templates write a tool's keys in the client's order, which sorted objects do not keep.
+Status read_tool_use(std::string_view body, const Json& json, ToolUse& use) {
+  if (const Json tools = json.value("tools", Json()); !tools.is_null()) {
+    const auto ordered = nlohmann::ordered_json::parse(body, nullptr, false);
+    OUTRIDER_RETURN_IF_ERROR(read_tools(ordered["tools"], use));
+  }
+  return read_tool_choice(json.value("tool_choice", Json()), use);
+}
+
 Status read_field(const std::string& key, const Json& value, CompletionRequest& request) {
   if (value.is_null() && key != "seed") return {};
   if (key == "messages" && request.is_chat) return read_messages(value, request.messages);
   if (key == "chat_template_kwargs" && request.is_chat) {
     return read_template_variables(value, request.template_variables);
+  }
+  if (request.is_chat && (key == "tools" || key == "tool_choice")) return {};  // read_tool_use()
+  if (request.is_chat && key == "parallel_tool_calls") {
+    return read_bool(value, key, request.tool_use.in_parallel);
+  }
+  if (request.is_chat && key == "include_reasoning") {
+    return read_bool(value, key, request.shows_reasoning);
+  }
+  if (request.is_chat && key == "reasoning_format") {
+    return read_reasoning_format(value, request.reads_reasoning);
   }
   if (key == "prompt" && !request.is_chat) return read_prompt(value, request.prompt);
   if (key == "parse_special") return read_raw(value, key, request.raw.parse_special, request);
@@ -297,20 +252,12 @@ Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
                             length.dump() + " say two things. Remedy: max_completion_tokens alone")
         .with_detail({.reason = "invalid_value", .field = "max_completion_tokens"});
   }
+  if (is_chat) {
+    OUTRIDER_RETURN_IF_ERROR(read_tool_use(body, *json, request.tool_use));
+  }
   if (is_chat && request.messages.empty()) return missing("messages");
   if (!is_chat && json->value("prompt", Json()).is_null()) return missing("prompt");
   return request;
-}
-
-Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
-                                     const ChatSource& source, std::string_view chat_template,
-                                     Position context) {
-  if (!request.is_chat) {
-    OUTRIDER_RETURN_IF_ERROR(check_text_fits(tokenizer, request.prompt.size(), context));
-    return encode_prompt(tokenizer, source, request.prompt, "none", request.raw);
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(source, chat_template));
-  return encode_messages(tokenizer, chat, request.messages, request.template_variables, context);
 }
 
 }  // namespace outrider

@@ -4,6 +4,8 @@
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "common/decoding/request/text_options.h"
 #include "common/serving/conversation/chat_template.h"
 #include "common/serving/conversation/conversation.h"
+#include "common/serving/openai/chat_fields.h"
 #include "common/serving/openai/completion_answer.h"
 
 namespace outrider {
@@ -26,10 +29,13 @@ struct CompletionParams {
 
 struct CompletionRequest {
   bool is_chat = false;
-  std::vector<ChatMessage> messages;  // of a chat
-  Json template_variables;            // chat_template_kwargs; null: none
-  std::string prompt;                 // of a plain completion
-  RawOptions raw = {};                // how it becomes tokens
+  std::vector<ChatMessage> messages;          // of a chat
+  nlohmann::ordered_json template_variables;  // chat_template_kwargs; null: none
+  ToolUse tool_use = {};
+  std::optional<bool> reads_reasoning = {};  // apart from the text; nothing: as the program does
+  bool shows_reasoning = true;               // else what was read apart is left out
+  std::string prompt;                        // of a plain completion
+  RawOptions raw = {};                       // how it becomes tokens
   CompletionParams params;
   bool stream = false;
   AnswerExtras extras = {};
@@ -41,11 +47,5 @@ struct CompletionRequest {
 // defaults: for fields that the request does not name. Errors: those of body_fields.h.
 Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
                                            const CompletionParams& defaults);
-
-// The prompt's tokens. chat_template: a name, or empty for the default of `source`. context: as
-// check_text_fits(). Errors: its own, and those of ChatTemplate.
-Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
-                                     const ChatSource& source, std::string_view chat_template,
-                                     Position context = 0);
 
 }  // namespace outrider

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/random_id.h"
 #include "common/serving/conversation/answer_length.h"
 
 namespace outrider {
@@ -13,6 +14,12 @@ namespace {
 // Clients skip lines of server-sent events that begin with a colon.
 constexpr char kComment[] = ": still here\n\n";
 constexpr char kCut[] = "this server is shutting down; repeat the request";
+
+// Nine letters and digits, the form that Mistral's templates insist on.
+std::string new_call_id() {
+  constexpr std::size_t kLength = 9;
+  return random_id().substr(0, kLength);
+}
 
 }  // namespace
 
@@ -52,34 +59,56 @@ void CompletionResponder::keep_alive(Duration silence) {
 }
 
 bool CompletionResponder::show(std::span<const AnswerPiece> pieces) {
-  if (!form_.stream) {
-    for (const AnswerPiece& piece : pieces) text_ += piece.text;
-    return true;
-  }
+  std::string text;
   for (const AnswerPiece& piece : pieces) {
+    text += piece.text;
     so_far_.completion_tokens += piece.has_token ? 1 : 0;
     so_far_.accepted_tokens += piece.drafted ? 1 : 0;
   }
-  const std::string event = text_event(name_, form_.extras, pieces, so_far_);
-  if (event.empty()) return true;
-  begin();
-  return write(event);
+  return add(parser_.push(text), pieces);
+}
+
+bool CompletionResponder::add(AnswerDelta delta, std::span<const AnswerPiece> pieces) {
+  for (CallDelta& call : delta.calls) {
+    if (!call.name.empty()) call.id = new_call_id();
+  }
+  if (form_.stream) {
+    const std::string event = delta_event(name_, form_.extras, delta, pieces, so_far_);
+    if (event.empty()) return true;
+    begin();
+    return write(event);
+  }
+  whole_.reasoning += delta.reasoning;
+  whole_.content += delta.content;
+  for (CallDelta& call : delta.calls) {
+    if (call.name.empty()) {
+      whole_.calls.back().arguments += call.arguments;
+    } else {
+      whole_.calls.push_back(std::move(call));
+    }
+  }
+  return true;
 }
 
 void CompletionResponder::show_unverified(const std::string& continuation, bool whole) {
   if (!form_.stream) return;
   begin();
-  write(unverified_event(name_, form_.extras, continuation, whole));
+  AnswerParser copy = parser_;
+  AnswerDelta delta = copy.push(continuation);
+  if (whole) delta.content += copy.finish().content;
+  write(unverified_event(name_, form_.extras, delta.content, whole));
 }
 
-void CompletionResponder::end(const AnswerEnd& end) {
+void CompletionResponder::end(AnswerEnd end) {
+  add(parser_.finish(), {});
+  end.by_calls = !end.by_length && parser_.has_whole_calls();
   if (form_.stream) {
     begin();
     write(last_events(name_, form_.extras, end));
     exchange_->end();
     return;
   }
-  std::string body = whole_answer(name_, form_.extras, text_, end);
+  std::string body = whole_answer(name_, form_.extras, whole_, end);
   bytes_sent_ += body.size();
   exchange_->respond({.status = 200, .body = std::move(body), .content_type = "application/json"});
 }

@@ -20,6 +20,7 @@
 #include "common/serving/http/error_response.h"
 #include "common/serving/http/exchange.h"
 #include "common/serving/openai/completion_answer.h"
+#include "common/serving/tools/answer_parser.h"
 
 namespace outrider {
 
@@ -32,9 +33,13 @@ class CompletionResponder final {
     bool stream = false;
     AnswerExtras extras = {};
     std::uint64_t prompt_tokens = 0;
+    AnswerSyntax syntax = {};  // of the text that it shows
   };
   CompletionResponder(std::shared_ptr<HttpExchange> exchange, AnswerName name, Form form)
-      : exchange_(std::move(exchange)), name_(std::move(name)), form_(form) {
+      : exchange_(std::move(exchange)),
+        name_(std::move(name)),
+        form_(std::move(form)),
+        parser_(form_.syntax) {
     so_far_.prompt_tokens = form.prompt_tokens;
   }
 
@@ -44,7 +49,7 @@ class CompletionResponder final {
   bool show(std::span<const AnswerPiece> pieces);
   // As unverified_event(); does nothing for a whole answer.
   void show_unverified(const std::string& continuation, bool whole);
-  void end(const AnswerEnd& end);
+  void end(AnswerEnd end);
   // retry_after: of RESOURCE_EXHAUSTED and UNAVAILABLE, see error_response().
   void fail(const Status& status, std::optional<Duration> retry_after = std::nullopt);
   // Tells the reader of a stream what its client skips: nothing of a whole answer, nor before it
@@ -64,11 +69,13 @@ class CompletionResponder final {
 
  private:
   bool write(const std::string& bytes);
+  bool add(AnswerDelta delta, std::span<const AnswerPiece> pieces);
 
   const std::shared_ptr<HttpExchange> exchange_;
   const AnswerName name_;
   const Form form_;
-  std::string text_;  // of a whole answer
+  AnswerParser parser_;
+  AnswerDelta whole_;  // of an answer that is not streamed
   AnswerUsage so_far_;
   std::atomic<std::uint64_t> bytes_sent_{0};
   std::atomic<TimePoint> last_write_{TimePoint{}};

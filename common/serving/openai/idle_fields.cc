@@ -68,8 +68,6 @@ std::span<const IdleValue> idle_values() {
       {"skip_special_tokens", true},
       {"spaces_between_special_tokens", true},
       {"add_generation_prompt", true},
-      {"tool_choice", "none"},
-      {"tool_choice", "auto"},
       {"function_call", "none"},
       {"function_call", "auto"},
       {"suffix", ""},

@@ -127,25 +127,27 @@ Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& r
   settle_seed(asked.params.text);
   const std::string model = service.model_name();
   OUTRIDER_RETURN_IF_ERROR(read_level(service, model, defaults, asked));
-  ChatSource source;
+  ChatForm form{.template_name = service.chat_template, .reading = service.reading};
   if (is_chat) {
-    OUTRIDER_ASSIGN_OR_RETURN(source, service.chat());
+    OUTRIDER_ASSIGN_OR_RETURN(form.source, service.chat());
   }
-  Result<EncodedPrompt> encoded =
-      encode_request(*service.tokenizer, asked, source, service.chat_template, service.context);
+  Result<RequestPrompt> encoded = encode_request(*service.tokenizer, asked, form, service.context);
   if (!encoded.ok()) return refused_prompt(encoded.status(), is_chat);
-  EncodedPrompt prompt = *std::move(encoded);
+  EncodedPrompt prompt = std::move(encoded->prompt);
   ignored.log_new(asked.ignored);
   const std::string& level = asked.params.wish.level;
   const std::string& shown = model.empty() ? asked.model : model;
   const AnswerName name = new_answer(level.empty() ? shown : shown + "@" + level, is_chat,
                                      asked.params.text.service_tier);
-  const CompletionResponder::Form form{
-      .stream = asked.stream, .extras = asked.extras, .prompt_tokens = prompt.ids.size()};
-  return service.complete({.request = request,
-                           .params = std::move(asked.params),
-                           .prompt = std::move(prompt),
-                           .client = std::make_shared<CompletionResponder>(exchange, name, form)});
+  CompletionResponder::Form answer{.stream = asked.stream,
+                                   .extras = asked.extras,
+                                   .prompt_tokens = prompt.ids.size(),
+                                   .syntax = std::move(encoded->syntax)};
+  return service.complete(
+      {.request = request,
+       .params = std::move(asked.params),
+       .prompt = std::move(prompt),
+       .client = std::make_shared<CompletionResponder>(exchange, name, std::move(answer))});
 }
 
 HttpRoute completion_route(const OpenaiService& service, const char* path, bool is_chat,

@@ -19,6 +19,7 @@
 #include "common/serving/http/routes.h"
 #include "common/serving/openai/completion_request.h"
 #include "common/serving/openai/completion_responder.h"
+#include "common/serving/openai/request_prompt.h"
 
 namespace outrider {
 
@@ -45,6 +46,7 @@ struct OpenaiService {
   // to use, empty: the source's default.
   std::function<Result<ChatSource>()> chat;
   std::string chat_template = {};
+  AnswerReading reading = {};
   Position context = 0;  // tokens of prompt and answer; 0: not known here
   // Of an elastic model, full first: clients name one as MODEL@LEVEL.
   std::vector<ServedLevel> levels = {};

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/serving/openai/idle_fields.h"
+#include "common/serving/openai/request_prompt.h"
 #include "tests/unit/common/engine/text/small_tokenizers.h"
 
 namespace outrider {
@@ -176,7 +177,7 @@ TEST(OpenaiRequest, AFilledKeyInsideAMessageIsRefusedByItsName) {
         R"("annotations":[],"cache_control":{"type":"ephemeral"})"}) {
     EXPECT_EQ(with(nothing), Status()) << nothing;
   }
-  for (const std::string key : {"tool_calls", "refusal", "function_call", "audio", "extra"}) {
+  for (const std::string key : {"refusal", "function_call", "audio", "extra"}) {
     for (const char* value : {R"([{"id":"1"}])", R"("x")", "1", "false"}) {
       const Status refused = with("\"" + key + "\":" + value);
       EXPECT_EQ(refused.code(), StatusCode::kUnimplemented) << key << value;
@@ -193,10 +194,10 @@ TEST(OpenaiRequest, AFilledKeyInsideAMessageIsRefusedByItsName) {
 
 TEST(OpenaiRequest, WhatIsNotSupportedIsRefusedByItsName) {
   for (const char* field :
-       {R"("tools":[{"type":"function"}])", R"("n":2)", R"("logprobs":true)",
+       {R"("functions":[{"name":"f"}])", R"("n":2)", R"("logprobs":true)",
         R"("logit_bias":{"5":1})", R"("response_format":{"type":"json_object"})",
-        R"("presence_penalty":0.5)", R"("tool_choice":"required")", R"("temprature":1)",
-        R"("repetition_penalty":1.05)", R"("echo":true)", R"("parse_special":true)",
+        R"("presence_penalty":0.5)", R"("temprature":1)", R"("repetition_penalty":1.05)",
+        R"("echo":true)", R"("parse_special":true)",
         R"("stream_options":{"include_obfuscation":true})"}) {
     const Status status = chat(field).status();
     EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << field;
@@ -356,7 +357,7 @@ TEST(OpenaiRequest, APlainPromptsSpecialTokensCountUnlessTheRequestSaysNo) {
   const Tokenizer tokenizer = load_or_die(small_byte_level());
   const auto ids = [&](const std::string& more) {
     const auto request = parse_completion(R"({"prompt":"a<|im_end|>")" + more + "}", false, {});
-    return encode_request(tokenizer, *request, {}, "")->ids;
+    return encode_request(tokenizer, *request, {})->prompt.ids;
   };
   EXPECT_EQ(ids("").size(), 2u);
   EXPECT_EQ(ids(R"(,"parse_special":true)"), ids(""));

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/serving/openai/chat_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "common/serving/openai/body_fields.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::size_t kMaxTools = 128;
+constexpr std::size_t kMaxToolNameBytes = 64;
+
+// A text, or a list of text parts.
+Result<std::string> content_of(const Json& content) {
+  if (content.is_string()) return content.get<std::string>();
+  const Status expected = wrong("messages[].content", "a text, or a list of parts of type text");
+  if (!content.is_array()) return expected;
+  std::string text;
+  for (const Json& part : content) {
+    if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
+        !part["text"].is_string()) {
+      return expected;
+    }
+    OUTRIDER_RETURN_IF_ERROR(
+        check_keys(part, "messages[].content[].", {"type", "text", "cache_control"}));
+    text += part["text"].get_ref<const std::string&>();
+  }
+  return text;
+}
+
+std::optional<ChatRole> role_of(const Json& role) {
+  if (role == "system" || role == "developer") return ChatRole::kSystem;
+  if (role == "user") return ChatRole::kUser;
+  if (role == "assistant") return ChatRole::kAssistant;
+  if (role == "tool") return ChatRole::kTool;
+  return std::nullopt;
+}
+
+// Fields that clients send beside a message's content. The template may write them.
+constexpr std::array<const char*, 4> kSentAlong = {"name", "reasoning_content", "reasoning",
+                                                   "tool_call_id"};
+
+// A call that an earlier answer made, with its arguments as an object.
+Result<nlohmann::ordered_json> read_call(const Json& call) {
+  const std::string field = "messages[].tool_calls[]";
+  if (!call.is_object() || !call.value("function", Json()).is_object()) {
+    return wrong(field, "an object with id, type and function");
+  }
+  OUTRIDER_RETURN_IF_ERROR(check_keys(call, field + ".", {"id", "type", "function", "index"}));
+  if (!call.value("id", Json()).is_string()) return wrong(field + ".id", "a text");
+  if (call.value("type", Json("function")) != "function") {
+    return unsupported(field + ".type");
+  }
+  const Json& function = call["function"];
+  OUTRIDER_RETURN_IF_ERROR(check_keys(function, field + ".function.", {"name", "arguments"}));
+  if (!function.value("name", Json()).is_string()) {
+    return wrong(field + ".function.name", "a text");
+  }
+  const Json written = function.value("arguments", Json("{}"));
+  auto arguments = nlohmann::ordered_json::object();
+  if (written.is_object()) arguments = written;
+  if (written.is_string() && written != "") {
+    arguments = nlohmann::ordered_json::parse(written.get<std::string>(), nullptr, false);
+  }
+  if ((!written.is_object() && !written.is_string()) || !arguments.is_object()) {
+    return wrong(field + ".function.arguments", "a JSON object, written as a text");
+  }
+  return nlohmann::ordered_json(
+      {{"id", call["id"]},
+       {"type", "function"},
+       {"function", {{"name", function["name"]}, {"arguments", std::move(arguments)}}}});
+}
+
+Status read_calls(const Json& value, ChatMessage& message, std::set<std::string>& ids) {
+  if (!value.is_array()) return wrong("messages[].tool_calls", "a list of calls");
+  if (value.empty()) return {};
+  if (message.role != ChatRole::kAssistant) {
+    return wrong("messages[].tool_calls", "in messages of the role assistant only");
+  }
+  auto calls = nlohmann::ordered_json::array();
+  for (const Json& each : value) {
+    OUTRIDER_ASSIGN_OR_RETURN(nlohmann::ordered_json call, read_call(each));
+    ids.insert(call["id"].get<std::string>());
+    calls.push_back(std::move(call));
+  }
+  message.sent_along["tool_calls"] = std::move(calls);
+  return {};
+}
+
+// A result is of a call that was made.
+Status check_call_id(const ChatMessage& message, const std::set<std::string>& ids) {
+  constexpr const char* kField = "messages[].tool_call_id";
+  if (!message.sent_along.contains("tool_call_id")) {
+    return message.role == ChatRole::kTool ? missing(kField) : Status();
+  }
+  const auto id = message.sent_along["tool_call_id"].get<std::string>();
+  if (message.role != ChatRole::kTool) return wrong(kField, "in messages of the role tool only");
+  if (ids.contains(id)) return {};
+  return wrong(kField, "the id of a call in an earlier message of the assistant's", Json(id));
+}
+
+// ids: of the calls so far.
+Result<ChatMessage> read_message(const Json& message, std::set<std::string>& ids) {
+  if (!message.is_object()) return wrong("messages[]", "an object with role and content");
+  OUTRIDER_RETURN_IF_ERROR(
+      check_keys(message, "messages[].",
+                 {"role", "content", "cache_control", "tool_calls", kSentAlong[0], kSentAlong[1],
+                  kSentAlong[2], kSentAlong[3]}));
+  const std::optional<ChatRole> role = role_of(message.value("role", Json()));
+  if (!role) return wrong("messages[].role", "system, user, assistant or tool");
+  ChatMessage read{*role, ""};
+  if (const Json calls = message.value("tool_calls", Json()); !calls.is_null()) {
+    OUTRIDER_RETURN_IF_ERROR(read_calls(calls, read, ids));
+  }
+  const Json content = message.value("content", Json());
+  // An answer that is a call has no text.
+  if (!content.is_null() || !read.sent_along.contains("tool_calls")) {
+    OUTRIDER_ASSIGN_OR_RETURN(read.content, content_of(content));
+  }
+  for (const char* name : kSentAlong) {
+    const Json value = message.value(name, Json());
+    if (value.is_null()) continue;
+    if (!value.is_string()) return wrong("messages[]." + std::string(name), "a text", value);
+    read.sent_along[name] = value.get<std::string>();
+  }
+  OUTRIDER_RETURN_IF_ERROR(check_call_id(read, ids));
+  return read;
+}
+
+bool may_name_tool(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxToolNameBytes &&
+         std::ranges::all_of(name, [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+         });
+}
+
+Result<Tool> read_tool(const nlohmann::ordered_json& value, const std::string& field) {
+  if (!value.is_object() || value.value("type", nlohmann::ordered_json()) != "function" ||
+      !value.contains("function") || !value["function"].is_object()) {
+    return wrong(field, "an object with \"type\": \"function\" and function");
+  }
+  OUTRIDER_RETURN_IF_ERROR(check_keys(value, field + ".", {"type", "function", "cache_control"}));
+  const nlohmann::ordered_json& function = value["function"];
+  OUTRIDER_RETURN_IF_ERROR(
+      check_keys(function, field + ".function.", {"name", "description", "parameters", "strict"}));
+  const auto name = function.value("name", nlohmann::ordered_json());
+  if (name.is_null()) return missing(field + ".function.name");
+  if (!name.is_string() || !may_name_tool(name.get<std::string>())) {
+    return wrong(field + ".function.name",
+                 "letters, digits, '_', '-' and '.', up to " + std::to_string(kMaxToolNameBytes),
+                 Json(name));
+  }
+  const auto description = function.value("description", nlohmann::ordered_json());
+  if (!description.is_null() && !description.is_string()) {
+    return wrong(field + ".function.description", "a text", Json(description));
+  }
+  Tool tool{.name = name.get<std::string>()};
+  tool.parameters = function.value("parameters", nlohmann::ordered_json());
+  if (!tool.parameters.is_null() && !tool.parameters.is_object()) {
+    return wrong(field + ".function.parameters", "a JSON schema, which is an object");
+  }
+  return tool;
+}
+
+// The name in {"type": "function", "function": {"name": ..}}; empty: it is no such object.
+std::string chosen_name(const Json& value) {
+  if (!value.is_object() || value.value("type", Json()) != "function") return "";
+  const Json function = value.value("function", Json());
+  const Json name = function.is_object() ? function.value("name", Json()) : Json();
+  return name.is_string() ? name.get<std::string>() : "";
+}
+
+}  // namespace
+
+Status check_keys(const Json& object, const std::string& where,
+                  std::initializer_list<std::string_view> known) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const bool says_nothing =
+        value.is_null() || value == "" || (value.is_structured() && value.empty());
+    if (!says_nothing) return unsupported(where + key);
+  }
+  return {};
+}
+
+Status read_messages(const Json& value, std::vector<ChatMessage>& out) {
+  if (!value.is_array() || value.empty()) {
+    return wrong("messages", "a list of one message or more");
+  }
+  std::set<std::string> call_ids;
+  for (const Json& message : value) {
+    OUTRIDER_ASSIGN_OR_RETURN(ChatMessage read, read_message(message, call_ids));
+    out.push_back(std::move(read));
+  }
+  if (out.back().role == ChatRole::kAssistant) {
+    return wrong("messages", "ended by a message that is not the assistant's own");
+  }
+  return {};
+}
+
+Status read_tools(const nlohmann::ordered_json& value, ToolUse& use) {
+  if (!value.is_array() || value.size() > kMaxTools) {
+    return wrong("tools", "a list of up to " + std::to_string(kMaxTools) + " tools");
+  }
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const std::string field = "tools[" + std::to_string(i) + "]";
+    OUTRIDER_ASSIGN_OR_RETURN(Tool tool, read_tool(value[i], field));
+    if (has_tool(use.tools, tool.name)) {
+      return wrong(field + ".function.name", "a name that no other tool has", Json(tool.name));
+    }
+    use.tools.push_back(std::move(tool));
+  }
+  use.written = value;
+  return {};
+}
+
+Status read_tool_choice(const Json& value, ToolUse& use) {
+  if (value.is_null() || value == "auto") return {};
+  if (value == "none") {
+    use = {};
+    return {};
+  }
+  const std::string name = chosen_name(value);
+  if (value != "required" && name.empty()) {
+    return wrong("tool_choice",
+                 "auto, none, required, or {\"type\": \"function\", \"function\": {\"name\": ..}}");
+  }
+  if (use.tools.empty()) return wrong("tool_choice", "auto or none where there are no tools");
+  if (!name.empty() && !has_tool(use.tools, name)) {
+    return wrong("tool_choice", "one of the tools", Json(name));
+  }
+  return unsupported("tool_choice");
+}
+
+}  // namespace outrider

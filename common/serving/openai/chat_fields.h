@@ -1,0 +1,36 @@
+// The fields of a chat's request: messages, and the tools that its answer may call.
+//
+// Thread rule: pure functions. Errors: those of body_fields.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/base/json.h"
+#include "common/base/status.h"
+#include "common/serving/conversation/chat_template.h"
+#include "common/serving/tools/tool.h"
+
+namespace outrider {
+
+// The tools of a request, and how they may be used.
+struct ToolUse {
+  nlohmann::ordered_json written = nlohmann::ordered_json::array();  // as the template gets them
+  Tools tools = {};
+  bool in_parallel = true;  // an answer may have more than one call
+};
+
+// OpenAI's messages. Each ends a turn or a call, so the last one is not the assistant's.
+Status read_messages(const Json& value, std::vector<ChatMessage>& out);
+// tools: in the order in which the client wrote the keys, which templates keep.
+Status read_tools(const nlohmann::ordered_json& value, ToolUse& use);
+// auto, none; behind read_tools().
+Status read_tool_choice(const Json& value, ToolUse& use);
+
+// Refuses an object with a key that is not known, unless its value says nothing.
+Status check_keys(const Json& object, const std::string& where,
+                  std::initializer_list<std::string_view> known);
+
+}  // namespace outrider

@@ -1,0 +1,36 @@
+// A request as the prompt of a model, and what is to be read from the answer.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/engine/text/tokenizer.h"
+#include "common/serving/conversation/chat_template.h"
+#include "common/serving/conversation/conversation.h"
+#include "common/serving/openai/completion_request.h"
+#include "common/serving/tools/answer_parser.h"
+#include "common/serving/tools/answer_reading.h"
+
+namespace outrider {
+
+// How chats become prompts, by the operator's choice.
+struct ChatForm {
+  ChatSource source = {};
+  std::string template_name = {};  // empty: the source's default
+  AnswerReading reading = {};
+};
+
+struct RequestPrompt {
+  EncodedPrompt prompt;
+  AnswerSyntax syntax;
+};
+
+// context: as check_text_fits(). Errors: its own, and those of ChatTemplate and
+// calls_of_template().
+Result<RequestPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
+                                     const ChatForm& form, Position context = 0);
+
+}  // namespace outrider

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Tools in chats, at both programs: what a template writes of them reaches the model, and what is wrong is named.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/tools_test.py
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from programs import DRAFT, Edge, Server, edge, free_port, wait_until_served
+from runner import run_tests
+
+# ChatML with tools in the manner of Hermes.
+TEMPLATE = (
+    "{% if tools %}<|im_start|>system\n{% for t in tools %}{{ t | tojson }}\n{% endfor %}<|im_end|>\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>\n"
+    "{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+TOOL = {'type': 'function', 'function': {'name': 'move', 'description': 'Moves.', 'parameters': {
+    'type': 'object', 'properties': {'x': {'type': 'number'}}, 'required': ['x']}}}
+USER = {'role': 'user', 'content': 'Pick up the red cup.'}
+CALL = {'role': 'assistant', 'content': None, 'tool_calls': [
+    {'id': 'c1', 'type': 'function', 'function': {'name': 'move', 'arguments': '{"x": 1}'}}]}
+RESULT = {'role': 'tool', 'tool_call_id': 'c1', 'content': 'done'}
+
+
+def ask(base, **fields):
+    """(status, JSON of the answer)."""
+    body = {'messages': [USER], 'max_tokens': 4, 'temperature': 0} | fields
+    request = urllib.request.Request(f'{base}/v1/chat/completions', json.dumps(body).encode(),
+                                     {'Content-Type': 'application/json'})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+class Tools(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        template = Path(cls.folder.name) / 'tools.jinja'
+        template.write_text(TEMPLATE, encoding='utf-8')
+        http, port = free_port(), free_port()
+        cls.server = Server('--http-port', http, '--chat-template', template)
+        cls.edge = Edge('serve', '--model', DRAFT, '--server', cls.server.address, '--port', port)
+        cls.bases = (f'http://127.0.0.1:{http}', f'http://127.0.0.1:{port}')
+        wait_until_served(cls.bases[1])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.edge.interrupt()
+        cls.edge.wait()
+        cls.server.stop()
+        cls.folder.cleanup()
+
+    def test_tools_calls_and_results_reach_the_model(self):
+        for base in self.bases:
+            lengths = []
+            for fields in ({}, {'tools': [TOOL]}, {'tools': [TOOL], 'messages': [USER, CALL, RESULT]},
+                           {'tools': [TOOL], 'tool_choice': 'none'}):
+                code, answer = ask(base, **fields)
+                self.assertEqual(code, 200, answer)
+                self.assertTrue(answer['choices'][0]['message']['content'])
+                lengths.append(answer['usage']['prompt_tokens'])
+            self.assertLess(lengths[0], lengths[1])
+            self.assertLess(lengths[1], lengths[2])
+            self.assertEqual(lengths[0], lengths[3])
+
+    def test_both_programs_give_the_same_answer(self):
+        answers = [ask(base, tools=[TOOL], max_tokens=24)[1] for base in self.bases]
+        first, second = (answer['choices'][0] for answer in answers)
+        self.assertEqual(first['message'], second['message'])
+        self.assertEqual(first['finish_reason'], second['finish_reason'])
+
+    def test_what_is_wrong_is_named(self):
+        for base in self.bases:
+            for fields, param in (({'tools': [TOOL, TOOL]}, 'tools[1].function.name'),
+                                  ({'tools': [{'type': 'function', 'function': {}}]}, 'tools[0].function.name'),
+                                  ({'tools': [TOOL], 'tool_choice': {'type': 'function', 'function': {'name': 'jump'}}},
+                                   'tool_choice'),
+                                  ({'messages': [USER, RESULT]}, 'messages[].tool_call_id')):
+                code, answer = ask(base, **fields)
+                self.assertEqual((code, answer['error']['param']), (400, param))
+
+    def test_an_unknown_form_of_calls_is_refused_at_the_start(self):
+        ended = edge('serve', '--model', DRAFT, '--server', self.server.address, '--tool-call-parser', 'hermse')
+        self.assertEqual(ended.code, 2)
+        self.assertIn('hermes', ended.err)
+
+
+class WithoutTools(unittest.TestCase):
+    def test_a_template_that_writes_no_tools_refuses_them(self):
+        http = free_port()
+        with Server('--http-port', http):
+            code, answer = ask(f'http://127.0.0.1:{http}', tools=[TOOL])
+            self.assertEqual((code, answer['error']['param']), (400, 'tools'))
+            self.assertIn('--chat-template', answer['error']['message'])
+
+
+if __name__ == '__main__':
+    run_tests()

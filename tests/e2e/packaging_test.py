@@ -60,7 +60,7 @@ class Units(unittest.TestCase):
 
 
 class Images(unittest.TestCase):
-    OURS = re.compile(r'(?:outrider-(?:server|edge|haproxy)):0\.1\.0$')
+    OURS = re.compile(r'(?:outrider-(?:server|edge|haproxy)):0\.1\.0(?:-cuda)?$')
 
     def test_what_others_publish_is_named_by_its_digest(self):
         named = []

@@ -10,6 +10,7 @@
 #include "cloud_server/kv_memory.h"
 #include "common/serving/cli/notify.h"
 #include "common/serving/cli/program.h"
+#include "common/serving/http/error_response.h"
 #include "common/serving/http/health_routes.h"
 #include "common/serving/openai/routes.h"
 #include "common/serving/telemetry/log.h"
@@ -33,6 +34,10 @@ constexpr Duration kFarewell = std::chrono::seconds(1);
 // Until edges have read them: one that still acknowledges into a closed connection loses what it
 // has not read.
 constexpr Duration kLinger = std::chrono::milliseconds(300);
+
+constexpr char kNoTokenizer[] =
+    "OpenAI's routes are off, because this target has no tokenizer. Remedy: add tokenizer.json to "
+    "the model's directory, and start the server anew";
 
 sigset_t ending_signals() {
   sigset_t signals;
@@ -152,7 +157,7 @@ Status Server::listen() {
   options_.rpc.authenticator = options_.token_file.empty() ? nullptr : &authenticator_;
   OUTRIDER_ASSIGN_OR_RETURN(rpc_, RpcServer::start(*engine_, faults_, options_.rpc));
   const ModelInfo& model = target_.model->info();
-  if (options_.completions && target_.tokenizer) {
+  if (options_.http && target_.tokenizer) {
     completions_.emplace(*engine_, *target_.tokenizer, faults_, clock_,
                          CompletionServerOptions{.model_name = model_name(),
                                                  .tokenizer_hash = target_.tokenizer_hash,
@@ -176,17 +181,23 @@ Status Server::listen() {
     if (options_.metrics_need_key) {
       check = [this](HttpRequest& request) { return check_metrics_key(request); };
     }
-    OUTRIDER_ASSIGN_OR_RETURN(metrics_http_,
-                              HttpServer::start(http_options(*options_.metrics),
-                                                {page_route("GET", "/metrics", page, check)}));
+    HttpServerOptions options = http_options(*options_.metrics);
+    options.requires_tls = false;  // monitoring programs ask for http:// unless they are told
+    OUTRIDER_ASSIGN_OR_RETURN(
+        metrics_http_, HttpServer::start(options, {page_route("GET", "/metrics", page, check)}));
   }
   return {};
 }
 
-HttpServerOptions Server::http_options(const Address& listen) const {
+HttpServerOptions Server::http_options(const Address& listen) {
   HttpServerOptions http{.listen = listen};
   http.allowed_hosts = options_.allowed_hosts;
   http.allowed_origins = options_.allowed_origins;
+  http.tls = rpc_->tls();
+  http.on_refused = [this](const std::string& peer, const Status& why) {
+    if (rpc_->tls() != nullptr) http_handshakes_failed_.fetch_add(1, std::memory_order_relaxed);
+    faults_.refuse(peer, why);
+  };
   return http;
 }
 
@@ -194,8 +205,14 @@ std::vector<HttpRoute> Server::http_routes() {
   std::vector<HttpRoute> routes = health_routes([this] { return health(); });
   routes.push_back(
       page_route("GET", "/health", [this](const HttpRequest&) { return ready_page(health()); }));
+  routes.back().is_health = true;
+  routes.push_back(page_route("GET", "/metrics", [this](const HttpRequest&) {
+    return error_response(not_found(
+        options_.metrics ? "/metrics is on a port of its own: --metrics-port"
+                         : "/metrics is off. Remedy: start the server with --metrics-port"));
+  }));
   std::vector<HttpRoute> more =
-      completions_ ? completions_->routes() : closed_openai_routes(options_.why_no_completions);
+      completions_ ? completions_->routes() : closed_openai_routes(kNoTokenizer);
   for (HttpRoute& route : more) routes.push_back(std::move(route));
   return routes;
 }
@@ -229,19 +246,21 @@ bool Server::is_hung() const {
 std::string Server::render_metrics() {
   const RpcServerStats rpc = rpc_->stats();
   const FaultCounts counts = faults_.counts();
-  return metrics_->render({.scheduler = engine_->stats(),
-                           .kv_bytes_bound = options_.scheduler.kv.max_bytes,
-                           .calls_open = rpc.calls_open,
-                           .calls_refused = counts.refused,
-                           .calls_failed = counts.failed,
-                           .grpc_keys_refused = authenticator_.refused(Front::kGrpc),
-                           .openai_keys_refused = authenticator_.refused(Front::kOpenAi),
-                           .metrics_keys_refused = authenticator_.refused(Front::kMetrics),
-                           .tls_handshakes_failed = failed_handshakes(),
-                           .grpc_errors = grpc_errors(),
-                           .connections_open = rpc.connections.open,
-                           .connections_refused = rpc.connections.refused,
-                           .log_lines_lost = lost_log_lines()});
+  return metrics_->render(
+      {.scheduler = engine_->stats(),
+       .kv_bytes_bound = options_.scheduler.kv.max_bytes,
+       .calls_open = rpc.calls_open,
+       .calls_refused = counts.refused,
+       .calls_failed = counts.failed,
+       .grpc_keys_refused = authenticator_.refused(Front::kGrpc),
+       .openai_keys_refused = authenticator_.refused(Front::kOpenAi),
+       .metrics_keys_refused = authenticator_.refused(Front::kMetrics),
+       .tls_handshakes_failed =
+           failed_handshakes() + http_handshakes_failed_.load(std::memory_order_relaxed),
+       .grpc_errors = grpc_errors(),
+       .connections_open = rpc.connections.open,
+       .connections_refused = rpc.connections.refused,
+       .log_lines_lost = lost_log_lines()});
 }
 
 // Until a signal comes, or the device is lost.

@@ -8,6 +8,10 @@
 //   /health                                 as /health/ready
 //   OpenAI's routes                         completion_server.h
 // On the address `metrics`: /metrics, in Prometheus' text format.
+// Where gRPC has TLS, both have it too, with its certificate, key and authorities: on ports of
+// their own and not on gRPC's by ALPN, because gRPC 1.51 ends TLS itself and would get the
+// connections of HTTP's clients, which have bounds of their own. Health and /metrics are also
+// answered in plaintext.
 //
 // SIGTERM or SIGINT: the health service says NOT_SERVING, sessions are told to reconnect soon and
 // may finish, new ones are refused with UNAVAILABLE; after shutdown_timeout what is left is cut. A
@@ -59,14 +63,12 @@ struct ServerOptions {
   std::vector<std::string> allowed_hosts = {};  // as HttpServerOptions says
   std::vector<std::string> allowed_origins = {};
   AnswerReading reading = {};
-  std::string served_model_name = {};   // empty: the model's own
-  bool completions = false;             // OpenAI's routes, if the target has a tokenizer
-  std::string why_no_completions = {};  // with the remedy; told to those that ask for them
-  std::string token_file = {};          // empty: nobody is asked for a key
-  bool throttle_wrong_keys = true;      // as Authenticator says
-  bool metrics_need_key = false;        // one that may read them
-  std::string price_file = {};          // empty: nothing has a price
-  bool measure_energy = false;          // of this machine's processors
+  std::string served_model_name = {};  // empty: the model's own
+  std::string token_file = {};         // empty: nobody is asked for a key
+  bool throttle_wrong_keys = true;     // as Authenticator says
+  bool metrics_need_key = false;       // one that may read them
+  std::string price_file = {};         // empty: nothing has a price
+  bool measure_energy = false;         // of this machine's processors
   Duration shutdown_timeout = std::chrono::seconds(45);
 };
 
@@ -112,8 +114,8 @@ class Server final {
   void fill_scheduler_options();
   Status listen();
   std::vector<HttpRoute> http_routes();
-  // On an address, with the rules for hosts and origins.
-  HttpServerOptions http_options(const Address& listen) const;
+  // On an address, with TLS as gRPC has it, and the rules for hosts and origins.
+  HttpServerOptions http_options(const Address& listen);
   void reload_keys();
   // A tenant that can never open a session would learn it from refusals only.
   Status check_shares() const;
@@ -140,6 +142,7 @@ class Server final {
   std::optional<ProcessorEnergy> energy_;
   std::optional<ServerMetrics> metrics_;
   std::atomic<bool> ready_{true};
+  std::atomic<std::uint64_t> http_handshakes_failed_{0};
   std::optional<VerifyEngine> engine_;
   std::unique_ptr<RpcServer> rpc_;
   std::optional<CompletionServer> completions_;

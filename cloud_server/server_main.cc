@@ -44,8 +44,9 @@ std::string about_access(const ServerFlags& flags) {
   return rpc.tls.client_ca.empty() ? " (TLS)" : " (TLS, certificates of edges asked for)";
 }
 
-void print_pages(const char* what, const Address* address) {
-  if (address != nullptr) std::printf("  %-12s http://%s\n", what, address->to_string().c_str());
+void print_pages(const char* what, const char* scheme, const Address* address) {
+  if (address == nullptr) return;
+  std::printf("  %-12s %s://%s\n", what, scheme, address->to_string().c_str());
 }
 
 // Devices compute every row to the end of its pass.
@@ -122,15 +123,10 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target,
   }
   std::printf("  listening    %s%s\n", server.rpc_address().to_string().c_str(),
               about_access(flags).c_str());
-  print_pages("health", server.http_address());
-  if (server.offers_completions()) {
-    print_pages("openai", server.http_address());
-  } else if (flags.http_port && target.tokenizer) {
-    std::printf(
-        "  openai       OFF beyond this machine, since HTTP has no TLS here; a proxy on this "
-        "machine can add it\n");
-  }
-  print_pages("metrics", server.metrics_address());
+  const char* const scheme = flags.server.rpc.tls.wanted() ? "https" : "http";
+  print_pages("health", scheme, server.http_address());
+  if (server.offers_completions()) print_pages("openai", scheme, server.http_address());
+  print_pages("metrics", "http", server.metrics_address());  // TLS or not, as clients choose
   std::printf("  ready        after %.2f s\n", seconds);
   std::fflush(stdout);
 }
@@ -209,11 +205,6 @@ Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
   return target.draft == nullptr ? check_kv_memory(*target.model, *kv_bytes) : Status();
 }
 
-// HTTP has no TLS here: prompts and keys would cross the network in plaintext.
-bool may_offer_completions(const ServerFlags& flags) {
-  return flags.http_port && (is_loopback(flags.server.rpc.listen.host) || flags.insecure);
-}
-
 // The flags', with what the target decides.
 Result<ServerOptions> server_options(const ServerFlags& flags, const LoadedTarget& target) {
   const auto page = [](const std::string& host,
@@ -226,15 +217,6 @@ Result<ServerOptions> server_options(const ServerFlags& flags, const LoadedTarge
   const std::string metrics_host = flags.metrics_host.empty() ? host : flags.metrics_host;
   options.http = page(host, flags.http_port);
   options.metrics = page(metrics_host, flags.metrics_port);
-  options.completions = may_offer_completions(flags);
-  options.why_no_completions =
-      target.tokenizer
-          ? "OpenAI's routes are off beyond this machine, because HTTP has no TLS here: prompts "
-            "and "
-            "keys would cross the network as they are. Remedy: listen on 127.0.0.1 and let a proxy "
-            "on this machine add TLS, or start the server with --insecure if the network is trusted"
-          : "OpenAI's routes are off, because this target has no tokenizer. Remedy: add "
-            "tokenizer.json to the model's directory, and start the server anew";
   options.throttle_wrong_keys = options.rpc.max_calls_per_peer > 0;  // behind a proxy all have one
   options.metrics_need_key = !is_loopback(metrics_host) && !flags.insecure;
   options.measure_energy = flags.target.loading.device == "cpu";

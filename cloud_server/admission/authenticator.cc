@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/admission/authenticator.h"
 
+#include "cloud_server/admission/token_file.h"
 #include "common/base/address.h"
 
 namespace outrider {
@@ -12,7 +13,31 @@ Status check_right(const Tenants& tenants, const TenantKey& key, Front front) {
   return permission_denied("this key is for reading metrics (read-metrics) only");
 }
 
+// Empty without a certificate.
+Result<std::string> tenant_of_certificate(const std::optional<std::string>& name) {
+  if (!name || is_tenant_name(*name)) return name.value_or("");
+  return permission_denied(
+      "the certificate's common name must be a tenant's: 1 to 64 letters, digits, dashes, dots or "
+      "underscores");
+}
+
 }  // namespace
+
+Result<Caller> identify(const Credentials& shown, Authenticator* authenticator, Front front) {
+  Caller caller;
+  OUTRIDER_ASSIGN_OR_RETURN(caller.tenant, tenant_of_certificate(shown.certificate_name));
+  if (authenticator == nullptr) return caller;
+  if (shown.key.empty() && !caller.tenant.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(caller.key, authenticator->find_certificate(caller.tenant, front));
+    return caller;
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(caller.key, authenticator->find(shown.key, shown.host, front));
+  if (!caller.tenant.empty() && caller.tenant != caller.key->tenant) {
+    return permission_denied("the key and the certificate belong to different tenants");
+  }
+  caller.tenant = caller.key->tenant;
+  return caller;
+}
 
 Result<std::shared_ptr<const TenantKey>> Authenticator::find(std::string_view key,
                                                              const std::string& host, Front front) {

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -57,5 +58,25 @@ class Authenticator final {
   Mutex mu_;
   AuthFailureLimiter auth_failures_ OUTRIDER_GUARDED_BY(mu_);
 };
+
+// The identity of a client.
+struct Caller {
+  std::string tenant;                    // empty: no identity is required
+  std::shared_ptr<const TenantKey> key;  // null: there is none, or none is required
+};
+
+// What a client shows of itself.
+struct Credentials {
+  std::string_view key;  // empty: none
+  std::string host;      // its address without port
+  // The common name of its verified certificate; empty if that has not exactly one. Nothing: it has
+  // none.
+  std::optional<std::string> certificate_name = {};
+};
+
+// authenticator: null: no keys are required. Errors of its find(); PERMISSION_DENIED if key and
+// certificate name different tenants, if the certificate's name is no tenant's, which would have no
+// quota, or if its tenant is not admitted.
+Result<Caller> identify(const Credentials& shown, Authenticator* authenticator, Front front);
 
 }  // namespace outrider

@@ -35,20 +35,20 @@ std::vector<HttpRoute> CompletionServer::routes() {
       service.levels.push_back({level.name, level.divergence, level.agreement});
     }
   }
-  if (options_.authenticator != nullptr) {
-    service.check = [this](HttpRequest& request) { return check_key(request); };
-  }
+  service.check = [this](HttpRequest& request) { return check_caller(request); };
   return openai_routes(service);
 }
 
-Status CompletionServer::check_key(HttpRequest& request) const {
-  Result<std::shared_ptr<const TenantKey>> key =
-      options_.authenticator->find(request.bearer_key(), request.peer, Front::kOpenAi);
-  if (!key.ok()) {
-    faults_.refuse(who_asks(request), key.status());
-    return key.status();
+Status CompletionServer::check_caller(HttpRequest& request) const {
+  Result<Caller> caller = identify({.key = request.bearer_key(),
+                                    .host = request.peer,
+                                    .certificate_name = request.certificate_name},
+                                   options_.authenticator, Front::kOpenAi);
+  if (!caller.ok()) {
+    faults_.refuse(who_asks(request), caller.status());
+    return caller.status();
   }
-  request.caller = *std::move(key);
+  if (!caller->tenant.empty()) request.caller = std::make_shared<const Caller>(*std::move(caller));
   return {};
 }
 
@@ -75,8 +75,8 @@ Result<std::optional<LevelChoice>> CompletionServer::choose_level(
 }
 
 Status CompletionServer::complete(CompletionCall call) {
-  const auto key = std::static_pointer_cast<const TenantKey>(call.request.caller);
-  const std::string tenant = key == nullptr ? "" : key->tenant;
+  const auto caller = std::static_pointer_cast<const Caller>(call.request.caller);
+  const std::string tenant = caller == nullptr ? "" : caller->tenant;
   OUTRIDER_RETURN_IF_ERROR(check_tier(options_.tenants, tenant, call.params.text.service_tier));
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<LevelChoice> level, choose_level(call));
   OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
@@ -85,7 +85,7 @@ Status CompletionServer::complete(CompletionCall call) {
   const auto stream = std::make_shared<CompletionStream>(
       engine_, faults_, clock_, std::move(answer),
       CompletionStream::Client{.who = who_asks(call.request),
-                               .key = key,
+                               .key = caller == nullptr ? nullptr : caller->key,
                                .bytes_up = call.request.body.size(),
                                .responder = call.client,
                                .keep_alive = options_.keep_alive,

@@ -1,9 +1,10 @@
 // The server's OpenAI routes (common/serving/openai/routes.h), for clients without a draft: the
 // target decodes alone, under the same scheduler as edges' sessions.
 //
-// Where the server has keys, a request needs one: Authorization: Bearer KEY. It is a session of the
-// key's tenant. Thread rule: the routes' functions on the HTTP server's thread. Ownership: all
-// parts outlive it, and it outlives its routes. SPDX-License-Identifier: Apache-2.0
+// Where the server has keys, a request needs one, Authorization: Bearer KEY, or a certificate, as
+// edges do. It is a session of their tenant. Thread rule: the routes' functions on the HTTP
+// server's thread. Ownership: all parts outlive it, and it outlives its routes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -53,7 +54,7 @@ class CompletionServer final {
   std::vector<HttpRoute> routes();
 
  private:
-  Status check_key(HttpRequest& request) const;
+  Status check_caller(HttpRequest& request) const;
   Status complete(CompletionCall call);
   Result<std::optional<LevelChoice>> choose_level(const CompletionCall& call) const;
 

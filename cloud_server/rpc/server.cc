@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "cloud_server/rpc/offered_tls_files.h"
 #include "cloud_server/rpc/shell_state.h"
 #include "cloud_server/rpc/stream_reactor.h"
 #include "cloud_server/rpc/unary_reactor.h"
@@ -105,10 +104,6 @@ void set_limits(grpc::ServerBuilder& builder, const RpcServerOptions& options) {
   set_connection_limits(builder, options);
 }
 
-// One suite of TLS 1.2 for each kind of certificate: gRPC cannot be made to prefer its own order to
-// the peer's, and with one suite there is no order. TLS 1.3 has its own three. The environment
-// variable has priority.
-constexpr const char* kCipherSuites = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256";
 // How often gRPC reads the copies in memory.
 constexpr unsigned kReloadSeconds = 1;
 
@@ -116,7 +111,7 @@ constexpr unsigned kReloadSeconds = 1;
 // continue. OfferedTlsFiles ensures that the files fit each other.
 std::shared_ptr<grpc::ServerCredentials> make_server_credentials(const TlsFiles& files) {
   if (!files.wanted()) return grpc::InsecureServerCredentials();
-  ::setenv("GRPC_SSL_CIPHER_SUITES", kCipherSuites, 0);
+  ::setenv("GRPC_SSL_CIPHER_SUITES", kTls12Suites, 0);  // the environment has priority
   using grpc::experimental::FileWatcherCertificateProvider;
   grpc::experimental::TlsServerCredentialsOptions options(
       std::make_shared<FileWatcherCertificateProvider>(files.key, files.cert, files.client_ca,
@@ -150,7 +145,7 @@ struct RpcServer::Parts {
   Address address;
   ShellState shell;
   RawService service;
-  std::unique_ptr<OfferedTlsFiles> tls;  // null: plaintext
+  std::shared_ptr<const OfferedTlsFiles> tls;  // null: plaintext
   std::unique_ptr<ConnectionGate> gate;
   std::unique_ptr<grpc::Server> server;
 };
@@ -205,6 +200,10 @@ RpcServer::~RpcServer() {
 
 const Address& RpcServer::address() const {
   return parts_->address;
+}
+
+std::shared_ptr<const OfferedTlsFiles> RpcServer::tls() const {
+  return parts_->tls;
 }
 
 void RpcServer::set_serving(bool serving) {

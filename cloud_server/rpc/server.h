@@ -19,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/decoding/verify/scheduling/engine.h"
+#include "common/serving/credentials/offered_tls_files.h"
 
 namespace outrider {
 
@@ -39,6 +40,9 @@ class RpcServer final {
 
   // Where it listens, with the port it got.
   const Address& address() const;
+
+  // Its certificate and key, for other servers of this program; null: it speaks plaintext.
+  std::shared_ptr<const OfferedTlsFiles> tls() const;
 
   // Sets what the health service reports.
   void set_serving(bool serving);

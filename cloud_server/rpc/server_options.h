@@ -9,6 +9,7 @@
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/serving/credentials/certificates.h"
+#include "common/serving/credentials/offered_tls_files.h"
 
 namespace outrider {
 
@@ -44,7 +45,7 @@ struct RpcServerOptions {
   bool pad_frames = false;       // pads every stream, as Open.pad_frames
   std::string description = {};  // DescribeReply; empty: Describe is UNIMPLEMENTED
   TlsFiles tls = {};             // checked when the server starts; none: plaintext
-  Duration tls_interval = std::chrono::seconds(10);  // how often the files are checked
+  Duration tls_interval = OfferedTlsFiles::kInterval;  // how often the files are checked
   Authenticator* authenticator =
       nullptr;                 // checks keys; outlives the server. Null: none are required
   Tenants* tenants = nullptr;  // quotas; outlives the server. Null: none

@@ -445,13 +445,25 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
 
 void add_serve_flags(CLI::App& command, ServingOptions& options) {
   constexpr char kServeGroup[] = "Serving";
+  constexpr char kMoreServing[] = "Serving, rarely needed";
   EdgeServerOptions& server = options.server;
   command
       .add_option("--host", server.http.listen.host,
-                  "Address to listen on; beyond loopback needs --insecure")
+                  "Address to listen on; beyond loopback needs --http-tls-client-ca or --insecure")
       ->group(kServeGroup);
   add_port(command, "--port", server.http.listen.port, "Port to listen on; 0 takes a free one")
       ->group(kServeGroup);
+  command
+      .add_option(
+          "--http-tls-cert", options.tls.cert,
+          "Speak TLS to clients, with the certificates in this PEM file; read again when it "
+          "changes")
+      ->group(kMoreServing);
+  command.add_option("--http-tls-key", options.tls.key, "Its key")->group(kMoreServing);
+  command
+      .add_option("--http-tls-client-ca", options.tls.client_ca,
+                  "Answer only clients with a certificate of these authorities")
+      ->group(kMoreServing);
   add_web_flags(command, server.http.allowed_hosts, server.http.allowed_origins, kServeGroup);
   add_reading_flags(command, server.reading, kServeGroup);
   command

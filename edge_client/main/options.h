@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/serving/conversation/conversation.h"
+#include "common/serving/credentials/certificates.h"
 #include "edge_client/flash/make_pack.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/serve/edge_server.h"
@@ -48,6 +49,7 @@ struct ChatOptions {
 // Flags of `serve` beside those of answers.
 struct ServingOptions {
   EdgeServerOptions server;
+  TlsFiles tls = {.flags = "--http-tls"};
   Duration shutdown_timeout = std::chrono::seconds(45);
 };
 

@@ -12,6 +12,7 @@
 #include "common/base/mutex.h"
 #include "common/serving/cli/notify.h"
 #include "common/serving/cli/program.h"
+#include "common/serving/credentials/offered_tls_files.h"
 #include "common/serving/http/listener.h"
 #include "common/serving/telemetry/log.h"
 #include "edge_client/generation/edge_setup.h"
@@ -111,14 +112,36 @@ class Readiness final {
   Status said_;
 };
 
+// TLS for clients, and who may be a client, as the flags say.
+Status set_access(const ServingOptions& serve, bool insecure, HttpServerOptions& http) {
+  OUTRIDER_RETURN_IF_ERROR(check_is_tcp(http.listen.host));
+  OUTRIDER_RETURN_IF_ERROR(check_tls_files(serve.tls));
+  if (!is_loopback(http.listen.host) && !insecure && serve.tls.client_ca.empty()) {
+    return invalid_argument("--host " + http.listen.host +
+                            " listens beyond this machine, and nobody is asked for a key; add "
+                            "--http-tls-client-ca with --http-tls-cert and --http-tls-key, or "
+                            "--insecure if the network is trusted");
+  }
+  if (!serve.tls.wanted()) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(http.tls, OfferedTlsFiles::watch(serve.tls, OfferedTlsFiles::kInterval,
+                                                             [](const std::string& line) {
+                                                               log(LogLevel::kWarning, line);
+                                                             }));
+  http.on_refused = [](const std::string& peer, const Status& why) {
+    log(LogLevel::kDebug, "a client was refused", {{"client", peer}, {"reason", why.message()}});
+  };
+  return {};
+}
+
 // One block, for people. sampling: an error while the target is not known.
-void print_start(EdgeServer& server, const Result<SamplingParams>& sampling) {
+void print_start(EdgeServer& server, bool has_tls, const Result<SamplingParams>& sampling) {
   const std::string model = server.model_name();
   std::printf("outrider-edge\n  model        %s\n", model.empty() ? "the server's" : model.c_str());
   if (sampling.ok() && sampling->temperature > 0) {
     std::printf("  sampling     %s\n", to_text(all_of(*sampling)).c_str());
   }
-  std::printf("  listening    http://%s\n", server.address().to_string().c_str());
+  std::printf("  listening    %s://%s\n", has_tls ? "https" : "http",
+              server.address().to_string().c_str());
   std::fflush(stdout);
 }
 
@@ -128,12 +151,7 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
                           Interrupts& interrupts) {
   OUTRIDER_ASSIGN_OR_RETURN(const GenerationConfig config, generation_config(options));
   EdgeServerOptions serving = serve.server;
-  OUTRIDER_RETURN_IF_ERROR(check_is_tcp(serving.http.listen.host));
-  if (!is_loopback(serving.http.listen.host) && !options.insecure) {
-    return invalid_argument("--host " + serving.http.listen.host +
-                            " listens beyond this machine, and nobody is asked for a key; add "
-                            "--insecure if the network is trusted");
-  }
+  OUTRIDER_RETURN_IF_ERROR(set_access(serve, options.insecure, serving.http));
   raise_descriptor_limit();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   // So that the first request need not be refused for a template that is on its way.
@@ -166,7 +184,8 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
                             EdgeServer::start(serving, setup->parts()));
   UntilInterrupted until;
   interrupts.on_interrupt([&] { until.interrupt(); });  // a supervisor may end it once it is ready
-  print_start(*server, setup->chat().sampling(config.answer.text.choice.sampling));
+  print_start(*server, serve.tls.wanted(),
+              setup->chat().sampling(config.answer.text.choice.sampling));
   notify_supervisor("READY=1");
   const Status lost = until.wait([&] {
     if (server->is_alive()) notify_supervisor("WATCHDOG=1");

@@ -59,6 +59,7 @@ std::vector<HttpRoute> EdgeServer::routes() {
   using View = LinkWatch::View;
   routes.push_back(
       link_route("/health/ready", [this](const View& now) { return ready_page(health(now)); }));
+  routes.back().is_health = true;
   routes.push_back(
       link_route("/health", [this](const View& now) { return state_page(now, true); }));
   routes.push_back(link_route("/link", [this](const View& now) { return state_page(now, false); }));

@@ -16,7 +16,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from programs import BIN, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, limit, make_certificate, new_key
+from programs import BIN, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, limit, new_key
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -279,25 +279,17 @@ class Ends(unittest.TestCase):
             self.assertEqual(answer['choices'], whole['choices'])
             self.assertEqual(server.stop(), 0)
 
-    def test_beyond_this_machine_there_are_none(self):
-        with tempfile.TemporaryDirectory() as folder:
-            tokens = Path(folder) / 'tokens'
-            cert, key = make_certificate(folder)
-            new_key(tokens)
-            with Server('--host', '0.0.0.0', '--http-port', 0, '--tls-cert', cert, '--tls-key', key,
-                        '--token-file', tokens) as server:
-                log = ''.join(server.log)
-                self.assertIn('openai       OFF beyond this machine', log)
-                health = log.split('health       http://')[1].split()[0].replace('0.0.0.0', '127.0.0.1')
-                connection = http.client.HTTPConnection(health, timeout=10)
-                for method, path in (('GET', '/v1/models'), ('POST', '/v1/chat/completions'), ('POST', '/tokenize')):
-                    connection.request(method, path)
-                    answer = connection.getresponse()
-                    message = json.loads(answer.read())['error']['message']
-                    self.assertEqual(answer.status, 404)
-                    self.assertIn('off beyond this machine, because HTTP has no TLS here', message)
-                    self.assertIn('--insecure', message)
-                connection.close()
+    def test_without_a_tokenizer_there_are_none(self):
+        with Server('--http-port', 0, model='null:') as server:
+            log = ''.join(server.log)
+            self.assertNotIn('openai', log)
+            connection = http.client.HTTPConnection(log.split('health       http://')[1].split()[0], timeout=10)
+            for method, path in (('GET', '/v1/models'), ('POST', '/v1/chat/completions'), ('POST', '/tokenize')):
+                connection.request(method, path)
+                answer = connection.getresponse()
+                self.assertEqual(answer.status, 404)
+                self.assertIn('this target has no tokenizer. Remedy: add', json.loads(answer.read())['error']['message'])
+            connection.close()
 
 
 class DraftsOfTheServer(unittest.TestCase):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The cost of the service around decoding, with the real programs in turn: `outrider-edge serve` compared with the
-same answer's time inside it, TLS compared with plaintext, and the processor time of /metrics.
+same answer's time inside it, TLS compared with plaintext over gRPC and over HTTP, and the processor time of /metrics.
 
   ./run soak overhead [--rounds 20]
 
@@ -10,13 +10,14 @@ SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import os
+import ssl
 import sys
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
 
-from edges import DRAFT, ROOT, Server, StampedEdge, edge, free_port, make_certificate, wait_until_served
+from edges import DRAFT, FORGETFUL, ROOT, Server, StampedEdge, edge, free_port, make_certificate, wait_until_served
 from outcome import Outcome, median
 from streamed import pieces
 
@@ -86,6 +87,35 @@ def measure_tls(rounds, outcome):
     outcome.hold('ms that TLS adds to a pass', median(differences), MOST_TLS_MS, at_least=False)
 
 
+def http_tpot(port, tls):
+    """The time per output token of several answers of a server's own HTTP, s."""
+    spent = tokens = 0
+    for seed in range(ANSWERS):
+        times = [when for when, text, _ in pieces(port, tls, prompt=PROMPT, max_tokens=TOKENS, temperature=1, seed=seed,
+                                                  ignore_eos=True) if text]
+        spent += times[-1] - times[0]
+        tokens += len(times) - 1
+    return spent / tokens
+
+
+def measure_https(rounds, outcome):
+    """Without drafts and earlier texts, so that each token is one pass and one event."""
+    plain_port, port = free_port(), free_port()
+    flags = ('--draft-source', 'none', *FORGETFUL)
+    with tempfile.TemporaryDirectory() as folder:
+        cert, key = make_certificate(folder)
+        trust = ssl.create_default_context(cafile=cert)
+        with Server('--http-port', plain_port, *flags), Server('--http-port', port, '--tls-cert', cert, '--tls-key', key, *flags):
+            ratios = []
+            for number in range(rounds + 1):
+                pair = [lambda: http_tpot(plain_port, None), lambda: http_tpot(port, trust)]
+                order = (0, 1) if number % 2 else (1, 0)
+                times = {which: pair[which]() for which in order}
+                if number:
+                    ratios.append(times[1] / times[0])
+    outcome.hold('time between tokens over HTTPS, over plaintext', median(ratios), MOST_OF_TPOT, at_least=False)
+
+
 def cpu_seconds(process):
     """Processor time of the process so far, with its system calls."""
     fields = Path(f'/proc/{process.pid}/stat').read_text(encoding='ascii').rsplit(')', 1)[1].split()
@@ -113,6 +143,7 @@ def main():
     outcome = Outcome('overhead')
     measure_serve(options.rounds, outcome)
     measure_tls(options.rounds, outcome)
+    measure_https(options.rounds, outcome)
     measure_metrics(options.rounds, outcome)
     return outcome.finish()
 

@@ -1,4 +1,4 @@
-"""One answer of `outrider-edge serve`, piece by piece.
+"""One answer over HTTP, piece by piece.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -7,10 +7,13 @@ import json
 import time
 
 
-def pieces(port, **question):
-    """(time.monotonic() when it was read, text, the program's own figures or None) of each piece; ValueError
+def pieces(port, tls=None, **question):
+    """tls: an SSLContext; None: plaintext. (time.monotonic() when it was read, text, the program's own figures or None) of each piece; ValueError
     with the message if the answer ends in an error."""
-    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
+    if tls:
+        connection = http.client.HTTPSConnection('127.0.0.1', port, timeout=60, context=tls)
+    else:
+        connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
     try:
         connection.request('POST', '/v1/completions', json.dumps({**question, 'stream': True, 'outrider': True}),
                            {'Content-Type': 'application/json'})

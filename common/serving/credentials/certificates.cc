@@ -4,6 +4,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 #include <memory>
@@ -59,6 +60,18 @@ Status check_times(const std::string& path, const X509& certificate) {
   return {};
 }
 
+// OpenSSL's security level refuses short keys, which no handshake would succeed with.
+Status check_strength(const std::string& path, X509& certificate) {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_server_method()),
+                                                                  SSL_CTX_free);
+  if (context == nullptr || SSL_CTX_use_certificate(context.get(), &certificate) == 1) return {};
+  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
+  ERR_clear_error();
+  return invalid_argument(path + ": OpenSSL does not use this certificate (" +
+                          (reason != nullptr ? reason : "it gives no reason") +
+                          "). Remedy: make one with a key of P-256, or of RSA with 2048 bits");
+}
+
 Status check_key(const std::string& path, const std::string& pem, const std::string& cert_path,
                  const X509& certificate) {
   const Source source = source_of(pem);
@@ -96,11 +109,13 @@ Result<KeyPair> read_key_pair(const std::string& cert_path, const std::string& k
 Status check_tls_files(const TlsFiles& files) {
   if (!files.wanted()) return {};
   if (files.cert.empty() || files.key.empty()) {
-    return invalid_argument("--tls-cert and --tls-key belong together; one of them is missing");
+    return invalid_argument(files.flags + "-cert and " + files.flags +
+                            "-key belong together; one of them is missing");
   }
   OUTRIDER_ASSIGN_OR_RETURN(const KeyPair pair, read_key_pair(files.cert, files.key));
   OUTRIDER_ASSIGN_OR_RETURN(const auto chain, parse_certificates(files.cert, pair.certificates));
   OUTRIDER_RETURN_IF_ERROR(check_times(files.cert, *chain.front()));
+  OUTRIDER_RETURN_IF_ERROR(check_strength(files.cert, *chain.front()));
   if (files.client_ca.empty()) return {};
   OUTRIDER_ASSIGN_OR_RETURN(const std::string pem, read_authorities(files.client_ca));
   OUTRIDER_ASSIGN_OR_RETURN(const auto authorities, parse_certificates(files.client_ca, pem));

@@ -8,7 +8,6 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/completion_condition.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/http/status.hpp>
 #include <chrono>
 #include <ctime>
@@ -29,6 +28,8 @@ constexpr std::size_t kReadBytes = std::size_t{16} << 10;
 constexpr std::size_t kMaxDropped = std::size_t{8} << 20;
 // How long a client may take to see that its connection was closed.
 constexpr Duration kLinger = std::chrono::seconds(2);
+// How long a client may take for its first byte and for all of a TLS handshake.
+constexpr Duration kHandshake = std::chrono::seconds(20);
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr char kLastChunk[] = "0\r\n\r\n";
 
@@ -65,7 +66,7 @@ HttpResponse too_large(std::size_t bound) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(Socket socket, std::string peer, HttpService& service)
+HttpConnection::HttpConnection(HttpSocket::Plain socket, std::string peer, HttpService& service)
     : socket_(std::move(socket)),
       peer_(std::move(peer)),
       service_(service),
@@ -74,7 +75,37 @@ HttpConnection::HttpConnection(Socket socket, std::string peer, HttpService& ser
 
 void HttpConnection::start() {
   place_ = &service_.connections().enter(socket_.native_handle(), peer_, clock_.now());
-  read();
+  service_.tls() != nullptr ? greet() : read();
+}
+
+void HttpConnection::greet() {
+  arm(std::min(service_.patience(), kHandshake));
+  socket_.async_greet([self = shared_from_this()](const Error& error, bool begins_with_tls) {
+    if (error || self->state_ == State::kClosed) return self->finish();
+    if (begins_with_tls) return self->shake_hands();
+    self->disarm();
+    self->read();
+  });
+}
+
+void HttpConnection::shake_hands() {
+  socket_.async_handshake(service_.tls(), [self = shared_from_this()](const Error& error) {
+    self->disarm();
+    if (self->state_ == State::kClosed) return;
+    if (!error) return self->read();
+    self->service_.refused(self->peer_,
+                           invalid_argument("the TLS handshake failed: " + error.message()));
+    self->end_sending();  // its alert has been sent
+  });
+}
+
+// Some clients recognise an answer in plaintext, and say so.
+void HttpConnection::refuse_tls() {
+  const Status why = invalid_argument(
+      "the connection begins with TLS, but this port speaks plaintext. Remedy: http:// in place of "
+      "https://, or give this program a certificate");
+  service_.refused(peer_, why);
+  respond(error_response(why), /*closes=*/true);
 }
 
 void HttpConnection::arm(Duration patience) {
@@ -112,6 +143,7 @@ void HttpConnection::take_input() {
         parser_.put({static_cast<const char*>(held.data()), held.size()});
     if (parser_.refusal()) {
       if (id_.empty()) id_ = request_id_of(parser_.request());
+      if (!had_head && HttpSocket::begins_with_tls(held)) return refuse_tls();
       return respond(*parser_.refusal(), /*closes=*/true);
     }
     if (!step.body.empty()) take_body(step.body);
@@ -129,6 +161,8 @@ void HttpConnection::take_input() {
 void HttpConnection::on_head() {
   HttpRequest& request = parser_.request();
   request.peer = peer_;
+  request.is_secure = socket_.is_secure();
+  request.certificate_name = socket_.client_name();
   request.id = id_ = request_id_of(request);
   is_head_method_ = request.method == "HEAD";
   closes_ = !parser_.keeps_alive();
@@ -224,11 +258,11 @@ void HttpConnection::send(HttpExchange::Outgoing out) {
     self->arm(self->service_.patience());
     return error ? std::size_t{0} : kReadBytes * 4;
   };
-  asio::async_write(socket_, all, as_it_is_read,
-                    [self = shared_from_this()](const Error& error, std::size_t) {
-                      self->disarm();
-                      self->on_sent(error);
-                    });
+  socket_.async_write(all, as_it_is_read,
+                      [self = shared_from_this()](const Error& error, std::size_t) {
+                        self->disarm();
+                        self->on_sent(error);
+                      });
 }
 
 void HttpConnection::frame_stream(const HttpExchange::Outgoing& out) {
@@ -280,11 +314,7 @@ void HttpConnection::on_sent(const Error& error) {
       end_request();
       if (then_ == Then::kCut && is_unframed_) return reset();
       if (then_ == Then::kEnd && !closes_) return next_request();
-      Error ignored;
-      socket_.shutdown(Socket::shutdown_send, ignored);
-      state_ = State::kDiscarding;
-      dropped_ = 0;
-      return discard();
+      return end_sending();
     }
     case Then::kAbort:
       return reset();
@@ -299,6 +329,16 @@ void HttpConnection::next_request() {
   is_head_method_ = false;
   state_ = State::kReading;
   take_input();
+}
+
+void HttpConnection::end_sending() {
+  state_ = State::kDiscarding;
+  dropped_ = 0;
+  arm(kLinger);
+  socket_.async_end_sending([self = shared_from_this()] {
+    self->disarm();
+    if (self->state_ != State::kClosed) self->discard();
+  });
 }
 
 void HttpConnection::discard() {
@@ -329,8 +369,7 @@ void HttpConnection::finish() {
   end_request();
   if (place_ != nullptr) service_.connections().leave(*std::exchange(place_, nullptr));
   disarm();
-  Error ignored;
-  socket_.close(ignored);
+  socket_.close();
   service_.closed(self);
 }
 

@@ -1,7 +1,10 @@
 // One client's connection to an HTTP server: reads requests one after the other, and sends their
 // answers.
 //
-//   read a head .. HttpService::look_at .. read the body .. HttpService::answer .. send .. again
+//   greet .. read a head .. look_at() .. read the body .. answer() .. send .. again
+//
+// Where there is TLS, the first byte tells it from plaintext, and a handshake follows, whose time
+// is bounded as a whole.
 //
 // Nothing is read while a request is being answered. Where a connection is closed with an answer on
 // its way, what the client still sends is read for a while, so that the answer arrives (RFC 9112,
@@ -13,7 +16,7 @@
 #pragma once
 
 #include <array>
-#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <cstddef>
@@ -29,6 +32,7 @@
 #include "common/serving/http/message.h"
 #include "common/serving/http/request_parser.h"
 #include "common/serving/http/routes.h"
+#include "common/serving/http/socket.h"
 
 namespace outrider {
 
@@ -53,6 +57,11 @@ class HttpService {
   virtual void answered(const std::shared_ptr<HttpExchange>& exchange) = 0;
   virtual void closed(const std::shared_ptr<HttpConnection>& connection) = 0;
 
+  // For a client that begins with TLS; null: there is none here.
+  virtual std::shared_ptr<boost::asio::ssl::context> tls() = 0;
+  // A client that speaks another protocol, or whose handshake failed.
+  virtual void refused(const std::string& peer, const Status& why) = 0;
+
   virtual HttpConnections& connections() = 0;
   virtual Duration patience() const = 0;  // with a client that neither sends nor reads
   virtual std::size_t max_body_bytes() const = 0;
@@ -60,10 +69,8 @@ class HttpService {
 
 class HttpConnection final : public std::enable_shared_from_this<HttpConnection> {
  public:
-  using Socket = boost::asio::generic::stream_protocol::socket;
-
   // service: outlives it.
-  HttpConnection(Socket socket, std::string peer, HttpService& service);
+  HttpConnection(HttpSocket::Plain socket, std::string peer, HttpService& service);
 
   void start();
   // Closes the socket. Once nothing is pending, the service's closed() is called.
@@ -73,6 +80,9 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   enum class State : std::uint8_t { kReading, kAnswering, kDiscarding, kClosed };
   using Error = boost::system::error_code;
 
+  void greet();
+  void shake_hands();
+  void refuse_tls();
   void read();
   void take_input();
   void on_head();
@@ -86,6 +96,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   std::string head_of(const HttpResponse& response, bool is_stream) const;
   void on_sent(const Error& error);
   void next_request();
+  // Ends the sending side, and then reads what still comes for a while.
+  void end_sending();
   void discard();
   void reset();
 
@@ -94,7 +106,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void disarm();
   void end_request();
 
-  Socket socket_;
+  HttpSocket socket_;
   const std::string peer_;
   HttpService& service_;
   SystemClock clock_;

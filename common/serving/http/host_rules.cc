@@ -79,8 +79,8 @@ Status check_host(const HttpRequest& request, const HostRules& rules) {
     return not_answered("requests for the host " + printable(name), name);
   }
   if (is_admitted) return {};
-  const std::string scheme =
-      request.header("x-forwarded-proto") == "https" ? "https://" : "http://";
+  const bool is_secure = request.is_secure || request.header("x-forwarded-proto") == "https";
+  const std::string scheme = is_secure ? "https://" : "http://";
   const std::string& outside = request.header("x-forwarded-host");
   if (origin != scheme + host && (outside.empty() || origin != scheme + outside)) {
     return permission_denied(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,8 +20,12 @@ struct HttpRequest {
   std::string path;     // without the query
   HttpHeaders headers;  // names in lower case
   std::string body;
-  std::string peer;  // its address, without the port
-  std::string id;    // its name in logs: the client's x-request-id, or a new id
+  std::string peer;        // its address, without the port
+  bool is_secure = false;  // it came over TLS
+  // The common name of the client's certificate, which is verified; empty if that has not exactly
+  // one. Nothing: the client showed none.
+  std::optional<std::string> certificate_name = {};
+  std::string id;  // its name in logs: the client's x-request-id, or a new id
   // What the route's check found out about the sender; null: nothing.
   std::shared_ptr<const void> caller = {};
 

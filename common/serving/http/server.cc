@@ -14,6 +14,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -25,6 +26,8 @@
 #include "common/serving/http/exchange.h"
 #include "common/serving/http/host_rules.h"
 #include "common/serving/http/listener.h"
+#include "common/serving/http/socket.h"
+#include "common/serving/http/tls.h"
 
 namespace outrider {
 namespace {
@@ -76,9 +79,10 @@ struct HttpServer::Parts final : HttpService {
         routes(std::move(table)),
         address{given.listen.host, port_of(listening)},
         bounded(given.bounds),
-        acceptor(loop, HttpConnection::Socket::protocol_type(family_of(listening), 0), listening),
+        acceptor(loop, HttpSocket::Plain::protocol_type(family_of(listening), 0), listening),
         pause(loop) {
     host_rules.allowed.push_back(given.listen.host);
+    if (given.tls != nullptr) secure.emplace(given.tls);
     if (std::ranges::any_of(routes, &HttpRoute::is_slow)) {
       work = std::make_unique<WorkQueue>(given.work);
     }
@@ -95,12 +99,18 @@ struct HttpServer::Parts final : HttpService {
   void closed(const std::shared_ptr<HttpConnection>& connection) override {
     clients.erase(connection);
   }
+  std::shared_ptr<asio::ssl::context> tls() override;
+  void refused(const std::string& peer, const Status& why) override {
+    if (options.on_refused) options.on_refused(peer, why);
+  }
   HttpConnections& connections() override { return bounded; }
   Duration patience() const override { return std::chrono::seconds(options.idle_seconds); }
   std::size_t max_body_bytes() const override { return options.max_body_bytes; }
 
+  // Whether a request came in the way that its route needs.
+  Status check_security(const HttpRequest& head) const;
   void accept();
-  void admit(HttpConnection::Socket socket);
+  void admit(HttpSocket::Plain socket);
   bool wait_until_answered(Duration at_most);
   void end();
 
@@ -110,6 +120,7 @@ struct HttpServer::Parts final : HttpService {
   const Address address;
   const SystemClock clock;
   HttpConnections bounded;
+  std::optional<HttpTls> secure;  // of the loop's thread; nothing: plaintext only
 
   Mutex mu;
   bool ending OUTRIDER_GUARDED_BY(mu) = false;
@@ -125,21 +136,20 @@ struct HttpServer::Parts final : HttpService {
 };
 
 void HttpServer::Parts::accept() {
-  acceptor.async_accept(
-      [this](const boost::system::error_code& error, HttpConnection::Socket socket) {
-        if (!acceptor.is_open()) return;
-        if (error) {
-          pause.expires_after(kAcceptPause);
-          return pause.async_wait([this](const auto& called_off) {
-            if (!called_off) accept();
-          });
-        }
-        admit(std::move(socket));
-        accept();
+  acceptor.async_accept([this](const boost::system::error_code& error, HttpSocket::Plain socket) {
+    if (!acceptor.is_open()) return;
+    if (error) {
+      pause.expires_after(kAcceptPause);
+      return pause.async_wait([this](const auto& called_off) {
+        if (!called_off) accept();
       });
+    }
+    admit(std::move(socket));
+    accept();
+  });
 }
 
-void HttpServer::Parts::admit(HttpConnection::Socket socket) {
+void HttpServer::Parts::admit(HttpSocket::Plain socket) {
   const int fd = socket.native_handle();
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -149,6 +159,23 @@ void HttpServer::Parts::admit(HttpConnection::Socket socket) {
   client->start();
 }
 
+std::shared_ptr<asio::ssl::context> HttpServer::Parts::tls() {
+  return secure ? secure->context() : nullptr;
+}
+
+Status HttpServer::Parts::check_security(const HttpRequest& head) const {
+  if (!secure || !options.requires_tls) return {};
+  if (!head.is_secure) {
+    return failed_precondition(
+        "this port speaks TLS, so that prompts and keys cross the network in secret; in plaintext "
+        "it answers for its health only. Remedy: https:// in place of http://");
+  }
+  if (!secure->asks_clients() || head.certificate_name) return {};
+  return permission_denied(
+      "a certificate of the authorities that this program trusts is needed. Remedy: show the one "
+      "that its operator has given to you");
+}
+
 HttpService::Finding HttpServer::Parts::look_at(HttpRequest& head) {
   FoundRoute found = find_route(routes, head.method, head.path);
   const HttpHeaders& of_refusal = found.refusal.headers;  // Allow, if the path is known
@@ -156,7 +183,8 @@ HttpService::Finding HttpServer::Parts::look_at(HttpRequest& head) {
                   .headers = origin_headers(head, host_rules,
                                             of_refusal.empty() ? "" : of_refusal.front().second)};
   if (found.route != nullptr && found.route->is_health) return finding;
-  Status status = check_host(head, host_rules);
+  Status status = check_security(head);
+  if (status.ok()) status = check_host(head, host_rules);
   if (status.ok() && found.route == nullptr) {
     finding.refusal = std::move(found.refusal);
     return finding;
@@ -230,6 +258,9 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& o
   HttpServerOptions held = options;
   held.bounds = within_descriptors(options.bounds);
   auto parts = std::make_unique<Parts>(held, std::move(routes), fd);
+  if (parts->secure && parts->tls() == nullptr) {
+    return internal_error("OpenSSL does not take the TLS files");
+  }
   parts->accept();
   parts->thread = std::thread([&loop = parts->loop] { loop.run(); });
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(parts)));

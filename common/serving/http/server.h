@@ -9,16 +9,20 @@
 // slow, where networks take turns. It answers at once, or passes the exchange to another thread
 // that answers. Every answer has its request's id as X-Request-Id.
 //
+// With TLS, the same port also reads plaintext, so that a client that uses it by mistake is told
+// so, and probes can ask for health (requires_tls).
+//
 // Bounds: connections.h, for connections and unfinished bodies; work_queue.h, for requests that
 // wait for its threads; the size of heads and bodies; the time of an idle connection. Errors:
 // UNAVAILABLE if the address cannot be listened on, with the system's reason; INVALID_ARGUMENT for
-// an allowed origin that is none. A client's mistake is
-// answered with a 4xx status. Thread rule: start() and the destructor from one thread. The
-// destructor ends open requests, with UNAVAILABLE where nothing was sent yet.
+// an allowed origin that is none; INTERNAL if OpenSSL does not take the TLS files. A client's
+// mistake is answered with a 4xx status. Thread rule: start() and the destructor from one thread.
+// The destructor ends open requests, with UNAVAILABLE where nothing was sent yet.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +30,7 @@
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/serving/credentials/offered_tls_files.h"
 #include "common/serving/http/connections.h"
 #include "common/serving/http/routes.h"
 #include "common/serving/http/work_queue.h"
@@ -42,6 +47,12 @@ struct HttpServerOptions {
   WorkQueue::Bounds work = {};
   unsigned idle_seconds = 30;
   std::size_t max_body_bytes = std::size_t{1} << 20;
+  std::shared_ptr<const OfferedTlsFiles> tls = {};  // null: plaintext only
+  // With TLS: whether all but the health routes need it, and, where the files name authorities of
+  // clients, a certificate of theirs.
+  bool requires_tls = true;
+  // Called for each client that speaks another protocol, on the server's thread. May be empty.
+  std::function<void(const std::string& peer, const Status&)> on_refused = {};
 };
 
 class HttpServer final {

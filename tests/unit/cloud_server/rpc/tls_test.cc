@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "cloud_server/rpc/offered_tls_files.h"
 #include "common/base/files.h"
 #include "common/base/posix.h"
+#include "common/serving/credentials/offered_tls_files.h"
 #include "tests/unit/cloud_server/rpc/access_fixture.h"
 
 namespace outrider {

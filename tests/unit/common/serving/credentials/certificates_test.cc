@@ -48,6 +48,16 @@ TEST_F(CertificateTest, APairThatFitsIsFine) {
   EXPECT_EQ(check_tls_files({}), Status()) << "no TLS";
 }
 
+// No handshake would succeed with it.
+TEST_F(CertificateTest, AShortKeyIsRefused) {
+  const std::string command = "cd " + folder_.path() +
+                              " && openssl req -x509 -newkey rsa:1024 -nodes -subj /CN=x -days 2 "
+                              "-keyout weak.key -out weak.pem 2>/dev/null && chmod 600 weak.key";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_THAT(check_tls_files(files("weak.pem", "weak.key")).message(),
+              AllOf(HasSubstr("weak.pem"), HasSubstr("RSA with 2048 bits")));
+}
+
 TEST_F(CertificateTest, WhatDoesNotFitIsNamed) {
   make("a");
   make("b");

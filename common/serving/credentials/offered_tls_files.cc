@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cloud_server/rpc/offered_tls_files.h"
+#include "common/serving/credentials/offered_tls_files.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 namespace outrider {
 namespace {
 
-constexpr std::int64_t kMaxBytes = 1 << 20;
+constexpr std::int64_t kMaxTlsFileBytes = 1 << 20;
 
 // A new file replaces the copy; a reader that has the old one open reads it to its end. gRPC reads
 // a file again when its modification time in seconds, or its text, has changed.
@@ -34,11 +34,10 @@ Result<std::unique_ptr<OfferedTlsFiles>> OfferedTlsFiles::watch(TlsFiles files, 
   std::unique_ptr<OfferedTlsFiles> watched(new OfferedTlsFiles(std::move(files), std::move(log)));
   OUTRIDER_RETURN_IF_ERROR(watched->make_copies());
   OUTRIDER_RETURN_IF_ERROR(watched->look().status());
-  if (const Status seen = read_file(watched->offered_.cert, kMaxBytes).status(); !seen.ok()) {
+  if (const Status seen = read_file(watched->offered_.cert, kMaxTlsFileBytes).status(); !seen.ok()) {
     watched->offered_ = watched->files_;
-    watched->log_("TLS files are used directly, without a check that they fit each other: " +
+    watched->log_("gRPC uses the TLS files directly, without a check that they fit each other: " +
                   seen.message());
-    return watched;
   }
   watched->thread_ =
       std::thread([watched = watched.get(), interval] { watched->look_every(interval); });
@@ -66,25 +65,33 @@ Status OfferedTlsFiles::make_copies() {
   return {};
 }
 
+std::shared_ptr<const OfferedTlsFiles::Texts> OfferedTlsFiles::texts() const {
+  const MutexLock lock(mu_);
+  return texts_;
+}
+
 Result<OfferedTlsFiles::Texts> OfferedTlsFiles::read() const {
   Texts texts;
-  OUTRIDER_ASSIGN_OR_RETURN(texts[0], read_file(files_.cert, kMaxBytes));
-  OUTRIDER_ASSIGN_OR_RETURN(texts[1], read_file(files_.key, kMaxBytes));
+  OUTRIDER_ASSIGN_OR_RETURN(texts.cert, read_file(files_.cert, kMaxTlsFileBytes));
+  OUTRIDER_ASSIGN_OR_RETURN(texts.key, read_file(files_.key, kMaxTlsFileBytes));
   if (files_.client_ca.empty()) return texts;
-  OUTRIDER_ASSIGN_OR_RETURN(texts[2], read_file(files_.client_ca, kMaxBytes));
+  OUTRIDER_ASSIGN_OR_RETURN(texts.client_ca, read_file(files_.client_ca, kMaxTlsFileBytes));
   return texts;
 }
 
 Result<bool> OfferedTlsFiles::look() {
   OUTRIDER_ASSIGN_OR_RETURN(const Texts before, read());
-  if (before == texts_) return false;
+  const std::shared_ptr<const Texts> held = texts();
+  if (held != nullptr && before == *held) return false;
   OUTRIDER_RETURN_IF_ERROR(check_tls_files(files_));
   OUTRIDER_ASSIGN_OR_RETURN(Texts checked, read());
   if (checked != before) return unavailable(files_.cert + ": is being written");
-  for (std::size_t i = 0; i < kFiles; ++i) {
-    OUTRIDER_RETURN_IF_ERROR(replace(copies_.at(i).get(), checked.at(i)));
-  }
-  texts_ = std::move(checked);
+  OUTRIDER_RETURN_IF_ERROR(replace(copies_[0].get(), checked.cert));
+  OUTRIDER_RETURN_IF_ERROR(replace(copies_[1].get(), checked.key));
+  OUTRIDER_RETURN_IF_ERROR(replace(copies_[2].get(), checked.client_ca));
+  auto offered = std::make_shared<const Texts>(std::move(checked));
+  const MutexLock lock(mu_);
+  texts_ = std::move(offered);
   return true;
 }
 

@@ -1,12 +1,14 @@
-// The certificate, key and authority that a server uses: copies of the operator's files, taken when
-// they last fitted each other. A program that renews them writes one file after the other. gRPC
-// reads them at any time, and would refuse all clients in between, or for good if they never fit.
+// The certificate, key and authorities that a program uses: copies of the operator's files, taken
+// when they last fitted each other. A program that renews them writes one file after the other. A
+// server that read them at any time would refuse all clients in between, or for good if they never
+// fit.
 //
-// Thread rule: watch() and the destructor from one thread; a thread of its own checks the files.
-// SPDX-License-Identifier: Apache-2.0
+// Thread rule: watch() and the destructor from one thread, texts() from any; a thread of its own
+// checks the files. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,8 +24,18 @@ namespace outrider {
 
 class OfferedTlsFiles final {
  public:
+  static constexpr Duration kInterval = std::chrono::seconds(10);  // between two looks at the files
+
   // Called on that thread.
   using Log = std::function<void(const std::string&)>;
+
+  // The files' contents, in PEM form.
+  struct Texts {
+    std::string cert;
+    std::string key;
+    std::string client_ca;  // empty: clients need no certificate
+    bool operator==(const Texts&) const = default;
+  };
 
   // Errors: those of check_tls_files(); UNAVAILABLE if the system gives no memory for the copies.
   static Result<std::unique_ptr<OfferedTlsFiles>> watch(TlsFiles files, Duration interval, Log log);
@@ -31,14 +43,16 @@ class OfferedTlsFiles final {
   OfferedTlsFiles(const OfferedTlsFiles&) = delete;
   OfferedTlsFiles& operator=(const OfferedTlsFiles&) = delete;
 
-  // The paths of the copies, in memory; their content changes when new fitting files have come. The
-  // files themselves where /proc does not show the copies: it is not mounted, or the program has
-  // capabilities.
+  // What to use now: another object after each renewal.
+  std::shared_ptr<const Texts> texts() const;
+
+  // For libraries that read files, as gRPC does: the paths of the copies, in memory; their content
+  // changes when new fitting files have come. The files themselves where /proc does not show the
+  // copies: it is not mounted, or the program has capabilities.
   const TlsFiles& offered() const { return offered_; }
 
  private:
-  static constexpr std::size_t kFiles = 3;  // certificate, key, authority
-  using Texts = std::array<std::string, kFiles>;
+  static constexpr std::size_t kFiles = 3;  // certificate, key, authorities
 
   OfferedTlsFiles(TlsFiles files, Log log) : files_(std::move(files)), log_(std::move(log)) {}
 
@@ -55,10 +69,10 @@ class OfferedTlsFiles final {
   const Log log_;
   std::array<UniqueFd, kFiles> copies_;
   TlsFiles offered_;
-  Texts texts_;             // in the copies
   std::string last_error_;  // the last error; each is logged once
   SystemClock clock_;
-  Mutex mu_;
+  mutable Mutex mu_;
+  std::shared_ptr<const Texts> texts_ OUTRIDER_GUARDED_BY(mu_);  // in the copies
   CondVar stop_;
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::thread thread_;

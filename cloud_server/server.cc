@@ -158,16 +158,20 @@ Status Server::listen() {
   OUTRIDER_ASSIGN_OR_RETURN(rpc_, RpcServer::start(*engine_, faults_, options_.rpc));
   const ModelInfo& model = target_.model->info();
   if (options_.http && target_.tokenizer) {
-    completions_.emplace(*engine_, *target_.tokenizer, faults_, clock_,
-                         CompletionServerOptions{.model_name = model_name(),
-                                                 .tokenizer_hash = target_.tokenizer_hash,
-                                                 .chat = target_.chat,
-                                                 .reading = options_.reading,
-                                                 .sampling = target_.generation.sampling,
-                                                 .context = model.max_positions,
-                                                 .authenticator = options_.rpc.authenticator,
-                                                 .tenants = &tenants_,
-                                                 .levels = target_.levels.get()});
+    completions_.emplace(
+        *engine_, *target_.tokenizer, faults_, clock_,
+        CompletionServerOptions{
+            .model_name = model_name(),
+            .tokenizer_hash = target_.tokenizer_hash,
+            .chat = target_.chat,
+            .reading = options_.reading,
+            .sampling = target_.generation.sampling,
+            .context = model.max_positions,
+            .max_choices = std::size_t{options_.scheduler.max_concurrent_sessions} +
+                           options_.scheduler.max_queued_requests,
+            .authenticator = options_.rpc.authenticator,
+            .tenants = &tenants_,
+            .levels = target_.levels.get()});
   }
   if (options_.http) {
     OUTRIDER_ASSIGN_OR_RETURN(http_,

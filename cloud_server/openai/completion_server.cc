@@ -23,6 +23,7 @@ std::vector<HttpRoute> CompletionServer::routes() {
       .chat = [this] { return options_.chat; },
       .reading = options_.reading,
       .context = options_.context,
+      .max_choices = options_.max_choices,
       .defaults =
           [sampling = with_defaults({}, options_.sampling)] {
             return CompletionParams{.text = {.choice = {.sampling = sampling}, .draws_seed = true}};

@@ -33,6 +33,7 @@ struct CompletionServerOptions {
   AnswerReading reading = {};
   SamplingDefaults sampling = {};          // the target's, where requests are silent
   Position context = 0;                    // tokens of prompt and answer
+  std::size_t max_choices = kMaxChoices;   // that are answered or may wait at a time
   Authenticator* authenticator = nullptr;  // null: no keys are required
   Tenants* tenants = nullptr;              // null: there are no quotas
   LevelBook* levels = nullptr;             // that requests may choose; null: one model answers all

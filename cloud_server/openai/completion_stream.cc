@@ -11,8 +11,7 @@ namespace outrider {
 AdmissionResult CompletionStream::begin(Tenants* tenants, StreamOwner owner) {
   EdgeMessage open = answer_.open();
   const auto prompt = static_cast<double>(std::get<Open>(open.body).prefix.size());
-  AdmissionResult admitted =
-      place_.take(tenants, owner.tenant, client_.responder->name().id, prompt);
+  AdmissionResult admitted = place_.take(tenants, owner.tenant, client_.responder->id(), prompt);
   if (!admitted.status.ok()) return admitted;
   traffic_->add_up(client_.bytes_up);
   owner.traffic = traffic_;

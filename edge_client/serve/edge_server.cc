@@ -49,6 +49,7 @@ std::vector<HttpRoute> EdgeServer::routes() {
        .chat_template = options_.chat->name(),
        .reading = options_.reading,
        .context = options_.context,
+       .max_choices = options_.queue.max_waiting + 1,
        .levels = options_.levels,
        .defaults = [this] { return default_params(); },
        .complete = [this](CompletionCall call) { return complete(std::move(call)); }});

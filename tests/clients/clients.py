@@ -49,7 +49,9 @@ def openai_strict(base):
     text = ''.join(chunk.choices[0].text for chunk in lenient.completions.create(**plain, stream=True))
     check(text == whole.choices[0].text and text, f'{text!r} streamed, {whole!r} whole')
     with_raised(openai.NotFoundError, lambda: client.models.retrieve('another'))
-    with_raised(openai.BadRequestError, lambda: client.chat.completions.create(model=MODEL, messages=MESSAGES, n=2))
+    both = client.chat.completions.create(**chat, n=2)
+    check([choice.index for choice in both.choices] == [0, 1], both)
+    with_raised(openai.BadRequestError, lambda: client.chat.completions.create(model=MODEL, messages=MESSAGES, n=500))
 
 
 def with_raised(kind, act):

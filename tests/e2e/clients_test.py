@@ -80,8 +80,18 @@ class OpenaiClient(WithServingEdge):
         with self.assertRaises(openai.NotFoundError):
             self.client().models.retrieve('another')
         with self.assertRaises(openai.BadRequestError) as refused:
-            self.client().chat.completions.create(model='robot', messages=QUESTION, n=2)
-        self.assertIn("'n' is not supported", str(refused.exception))
+            self.client().chat.completions.create(model='robot', messages=QUESTION, extra_body={'mirostat': 2})
+        self.assertIn("'mirostat' is not supported", str(refused.exception))
+
+    def test_several_choices_whole_and_streamed_are_the_same_texts(self):
+        asked = {'model': 'robot', 'messages': QUESTION, 'n': 2, 'seed': 3, 'temperature': 0.9, 'max_tokens': 8}
+        whole = self.client().chat.completions.create(**asked)
+        texts = ['', '']
+        for chunk in self.client().chat.completions.create(**asked, stream=True):
+            for choice in chunk.choices:
+                texts[choice.index] += choice.delta.content or ''
+        self.assertEqual(texts, [choice.message.content for choice in whole.choices])
+        self.assertNotEqual(texts[0], texts[1])
 
     def test_a_client_that_leaves_is_no_burden(self):
         client = self.client()

@@ -111,7 +111,7 @@ class Completions(unittest.TestCase):
         connection.close()
 
     def test_what_is_wrong_is_named(self):
-        for fields, words in (({'n': 2}, "'n'"), ({'temperature': 'hot'}, 'temperature'),
+        for fields, words in (({'n': 500}, "'n'"), ({'temperature': 'hot'}, 'temperature'),
                               ({'max_tokens': -5}, 'max_tokens'), ({'messages': []}, 'messages'),
                               ({'messages': [{'role': 'user', 'content': 'word ' * 3000}]}, '1024')):
             code, answer = self.client.ask('POST', '/v1/chat/completions',

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tools in chats, at both programs: what a template writes of them reaches the model, and what is wrong is named.
+"""Tools in chats and several choices, at both programs: what a template writes of tools reaches the model, a choice
+is the answer of its seed, and what is wrong is named.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/tools_test.py
 
@@ -29,10 +30,11 @@ CALL = {'role': 'assistant', 'content': None, 'tool_calls': [
 RESULT = {'role': 'tool', 'tool_call_id': 'c1', 'content': 'done'}
 
 
-def ask(base, **fields):
+def ask(base, path='/v1/chat/completions', **fields):
     """(status, JSON of the answer)."""
-    body = {'messages': [USER], 'max_tokens': 4, 'temperature': 0} | fields
-    request = urllib.request.Request(f'{base}/v1/chat/completions', json.dumps(body).encode(),
+    defaults = {'max_tokens': 4, 'temperature': 0} | ({'messages': [USER]} if 'chat' in path else {})
+    body = fields if path == '/tokenize' else defaults | fields
+    request = urllib.request.Request(base + path, json.dumps(body).encode(),
                                      {'Content-Type': 'application/json'})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
@@ -79,13 +81,40 @@ class Tools(unittest.TestCase):
         self.assertEqual(first['message'], second['message'])
         self.assertEqual(first['finish_reason'], second['finish_reason'])
 
+    def test_each_choice_is_the_answer_of_its_seed(self):
+        for base in self.bases:
+            sampled = {'temperature': 0.9, 'max_tokens': 12}
+            code, answer = ask(base, n=3, seed=5, **sampled)
+            self.assertEqual(code, 200, answer)
+            self.assertEqual([choice['index'] for choice in answer['choices']], [0, 1, 2])
+            self.assertEqual(answer['choices'][0]['outrider']['seed'], 5)
+            for choice in answer['choices']:
+                alone = ask(base, seed=choice['outrider']['seed'], **sampled)[1]
+                self.assertEqual(choice['message'], alone['choices'][0]['message'])
+            self.assertEqual(answer['usage']['prompt_tokens'], alone['usage']['prompt_tokens'])
+            self.assertEqual(answer['usage']['completion_tokens'], 36)
+
+    def test_several_prompts_and_ids_of_tokens(self):
+        for base in self.bases:
+            def complete(prompt, **fields):
+                code, answer = ask(base, '/v1/completions', prompt=prompt, **fields)
+                self.assertEqual(code, 200, answer)
+                return [choice['text'] for choice in answer['choices']]
+            one, two = complete('The robot'), complete('Pick up')
+            self.assertEqual(complete(['The robot', 'Pick up']), one + two)
+            ids = ask(base, '/tokenize', content='The robot', add_special=True)[1]['tokens']
+            self.assertEqual(complete(ids), one)
+            self.assertEqual(complete([ids, 'Pick up']), one + two)
+            self.assertEqual(complete('The robot', echo=True), ['The robot' + one[0]])
+
     def test_what_is_wrong_is_named(self):
         for base in self.bases:
             for fields, param in (({'tools': [TOOL, TOOL]}, 'tools[1].function.name'),
                                   ({'tools': [{'type': 'function', 'function': {}}]}, 'tools[0].function.name'),
                                   ({'tools': [TOOL], 'tool_choice': {'type': 'function', 'function': {'name': 'jump'}}},
                                    'tool_choice'),
-                                  ({'messages': [USER, RESULT]}, 'messages[].tool_call_id')):
+                                  ({'messages': [USER, RESULT]}, 'messages[].tool_call_id'),
+                                  ({'n': 0}, 'n'), ({'n': 129}, 'n')):
                 code, answer = ask(base, **fields)
                 self.assertEqual((code, answer['error']['param']), (400, param))
 

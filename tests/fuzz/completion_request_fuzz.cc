@@ -26,8 +26,12 @@ void check_raw(const outrider::Tokenizer& tokenizer, const outrider::CompletionR
   const auto encoded = outrider::encode_request(tokenizer, request, {});
   if (!encoded.ok()) return;
   const auto image = tokenizer.find("<|image_pad|>");
-  for (const outrider::TokenId id : encoded->prompt.ids)
-    check(tokenizer.contains(id) && id != image);
+  for (std::size_t i = 0; i < encoded->prompts.size(); ++i) {
+    const bool is_text = request.prompts[i].ids.empty();
+    for (const outrider::TokenId id : encoded->prompts[i].ids) {
+      check(tokenizer.contains(id) && (id != image || !is_text));
+    }
+  }
 }
 
 // A small tokenizer with a token that stands for images.

@@ -12,7 +12,6 @@
 namespace outrider {
 namespace {
 
-constexpr std::size_t kMaxTools = 128;
 constexpr std::size_t kMaxToolNameBytes = 64;
 
 // A text, or a list of text parts.

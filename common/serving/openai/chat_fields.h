@@ -4,8 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/json.h"
@@ -14,6 +17,8 @@
 #include "common/serving/tools/tool.h"
 
 namespace outrider {
+
+inline constexpr std::size_t kMaxTools = 128;
 
 // The tools of a request, and how they may be used.
 struct ToolUse {

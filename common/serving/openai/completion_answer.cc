@@ -31,9 +31,10 @@ OrderedJson head(const AnswerName& name, bool chunk) {
           {"service_tier", name_of(name.service_tier)}};
 }
 
-OrderedJson chunk(const AnswerName& name, OrderedJson delta, const OrderedJson& reason) {
+OrderedJson chunk(const AnswerName& name, std::size_t index, OrderedJson delta,
+                  const OrderedJson& reason) {
   OrderedJson json = head(name, true);
-  OrderedJson choice = {{"index", 0}};
+  OrderedJson choice = {{"index", index}};
   if (name.is_chat) {
     choice["delta"] = std::move(delta);
   } else {
@@ -84,25 +85,63 @@ void add_usage(const AnswerExtras& extras, const AnswerUsage& usage, OrderedJson
   }
 }
 
-// This program's own words: figures if requested, and the seed unasked, so that the answer can be
-// repeated.
+// This program's own words about a choice: figures if requested, and the seed unasked, so that the
+// answer can be repeated.
 void add_own(const AnswerExtras& extras, const AnswerEnd& end, OrderedJson& json) {
-  if (!extras.figures && !end.seed) return;
-  OrderedJson own = extras.figures ? OrderedJson(end.figures) : OrderedJson::object();
-  if (end.seed) own["seed"] = *end.seed;
-  json["outrider"] = std::move(own);
+  if (extras.figures || end.seed) {
+    OrderedJson own = extras.figures ? OrderedJson(end.figures) : OrderedJson::object();
+    if (end.seed) own["seed"] = *end.seed;
+    json["outrider"] = std::move(own);
+  }
+  if (!end.level.is_null()) json["level"] = end.level;
+}
+
+AnswerUsage usage_of(std::span<const AnswerChoice> choices) {
+  AnswerUsage all;
+  for (const AnswerChoice& choice : choices) {
+    const AnswerUsage& one = choice.end.usage;
+    if (choice.end.counts_prompt) {
+      all.prompt_tokens += one.prompt_tokens;
+      all.cached_tokens += one.cached_tokens;
+    }
+    all.completion_tokens += one.completion_tokens;
+    all.accepted_tokens += one.accepted_tokens;
+    all.rejected_tokens += one.rejected_tokens;
+  }
+  return all;
+}
+
+OrderedJson choice_json(const AnswerName& name, const AnswerChoice& choice) {
+  const AnswerDelta& delta = choice.delta;
+  OrderedJson json = {{"index", choice.index}};
+  if (name.is_chat) {
+    const bool is_silent = delta.content.empty() && !delta.calls.empty();
+    OrderedJson message = {{"role", "assistant"},
+                           {"content", is_silent ? OrderedJson() : OrderedJson(delta.content)}};
+    if (!delta.reasoning.empty()) message["reasoning_content"] = delta.reasoning;
+    if (!delta.calls.empty()) message["tool_calls"] = calls_json(delta.calls, /*streamed=*/false);
+    json["message"] = std::move(message);
+  } else {
+    json["text"] = delta.content;
+  }
+  json["logprobs"] = nullptr;
+  json["finish_reason"] = finish_reason(choice.end);
+  return json;
 }
 
 }  // namespace
 
-std::string first_event(const AnswerName& name, const AnswerExtras& extras) {
-  if (!name.is_chat) return {};
-  OrderedJson json = chunk(name, {{"role", "assistant"}, {"content", ""}}, nullptr);
-  if (extras.usage || extras.usage_so_far) json["usage"] = nullptr;
-  return event(json);
+std::string first_events(const AnswerName& name, const AnswerExtras& extras, std::size_t choices) {
+  std::string events;
+  for (std::size_t index = 0; name.is_chat && index < choices; ++index) {
+    OrderedJson json = chunk(name, index, {{"role", "assistant"}, {"content", ""}}, nullptr);
+    if (extras.usage || extras.usage_so_far) json["usage"] = nullptr;
+    events += event(json);
+  }
+  return events;
 }
 
-std::string delta_event(const AnswerName& name, const AnswerExtras& extras,
+std::string delta_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
                         const AnswerDelta& delta, std::span<const AnswerPiece> pieces,
                         const AnswerUsage& usage) {
   if (delta.empty()) return {};
@@ -110,7 +149,7 @@ std::string delta_event(const AnswerName& name, const AnswerExtras& extras,
   if (!delta.reasoning.empty()) said["reasoning_content"] = delta.reasoning;
   if (!delta.content.empty()) said["content"] = delta.content;
   if (!delta.calls.empty()) said["tool_calls"] = calls_json(delta.calls, /*streamed=*/true);
-  OrderedJson json = chunk(name, std::move(said), nullptr);
+  OrderedJson json = chunk(name, index, std::move(said), nullptr);
   add_usage(extras, usage, json);
   if (extras.figures) {
     OrderedJson tokens = OrderedJson::array();
@@ -123,26 +162,31 @@ std::string delta_event(const AnswerName& name, const AnswerExtras& extras,
   return event(json);
 }
 
-std::string unverified_event(const AnswerName& name, const AnswerExtras& extras,
+std::string unverified_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
                              const std::string& continuation, bool whole) {
-  OrderedJson json = chunk(name, OrderedJson::object(), nullptr);
+  OrderedJson json = chunk(name, index, OrderedJson::object(), nullptr);
   if (extras.usage || extras.usage_so_far) json["usage"] = nullptr;
   json["unverified"] = {{"continuation", continuation}, {"whole", whole}};
   return event(json);
 }
 
-std::string last_events(const AnswerName& name, const AnswerExtras& extras, const AnswerEnd& end) {
-  OrderedJson last = chunk(name, OrderedJson::object(), finish_reason(end));
+std::string last_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
+                       const AnswerEnd& end) {
+  OrderedJson last = chunk(name, index, OrderedJson::object(), finish_reason(end));
   add_usage(extras, end.usage, last);
   add_own(extras, end, last);
-  if (!end.level.is_null()) last["level"] = end.level;
   if (!end.unverified.is_null()) last["unverified"] = end.unverified;
-  std::string events = event(last);
+  return event(last);
+}
+
+std::string stream_end(const AnswerName& name, const AnswerExtras& extras,
+                       std::span<const AnswerChoice> choices) {
+  std::string events;
   if (extras.usage) {
     OrderedJson json = head(name, true);
     json["choices"] = OrderedJson::array();
-    json["usage"] = usage_json(end.usage);
-    events += event(json);
+    json["usage"] = usage_json(usage_of(choices));
+    events = event(json);
   }
   return events + "data: [DONE]\n\n";
 }
@@ -152,25 +196,16 @@ std::string error_event(const Status& status) {
 }
 
 std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,
-                         const AnswerDelta& delta, const AnswerEnd& end) {
+                         std::span<const AnswerChoice> choices) {
   OrderedJson json = head(name, false);
-  OrderedJson choice = {{"index", 0}};
-  if (name.is_chat) {
-    const bool is_silent = delta.content.empty() && !delta.calls.empty();
-    OrderedJson message = {{"role", "assistant"},
-                           {"content", is_silent ? OrderedJson() : OrderedJson(delta.content)}};
-    if (!delta.reasoning.empty()) message["reasoning_content"] = delta.reasoning;
-    if (!delta.calls.empty()) message["tool_calls"] = calls_json(delta.calls, /*streamed=*/false);
-    choice["message"] = std::move(message);
-  } else {
-    choice["text"] = delta.content;
+  json["choices"] = OrderedJson::array();
+  for (const AnswerChoice& choice : choices) {
+    OrderedJson one = choice_json(name, choice);
+    if (choices.size() > 1) add_own(extras, choice.end, one);
+    json["choices"].push_back(std::move(one));
   }
-  choice["logprobs"] = nullptr;
-  choice["finish_reason"] = finish_reason(end);
-  json["choices"] = OrderedJson::array({std::move(choice)});
-  json["usage"] = usage_json(end.usage);
-  add_own(extras, end, json);
-  if (!end.level.is_null()) json["level"] = end.level;
+  json["usage"] = usage_json(usage_of(choices));
+  if (choices.size() == 1) add_own(extras, choices.front().end, json);
   return dump(json);
 }
 

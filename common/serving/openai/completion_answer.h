@@ -5,6 +5,7 @@
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -49,8 +50,9 @@ struct AnswerExtras {
 
 // How an answer ended.
 struct AnswerEnd {
-  bool by_length = false;  // the token limit ended it; else it stopped by itself
-  bool by_calls = false;   // it stopped by itself, behind calls that are whole
+  bool by_length = false;     // the token limit ended it; else it stopped by itself
+  bool by_calls = false;      // it stopped by itself, behind calls that are whole
+  bool counts_prompt = true;  // in the usage of the whole reply
   AnswerUsage usage = {};
   std::optional<std::uint64_t> seed = {};  // by which it can be repeated; nothing: any does
   Json figures = {};                       // if requested
@@ -58,22 +60,33 @@ struct AnswerEnd {
   Json unverified = {};  // what was given by a deadline, and whether the text confirms it
 };
 
-// The first event of a stream, which names the role.
-std::string first_event(const AnswerName& name, const AnswerExtras& extras);
-// What committed tokens add to the answer; empty if that is nothing yet. usage: up to now.
-std::string delta_event(const AnswerName& name, const AnswerExtras& extras,
+// One of a request's choices, all of it.
+struct AnswerChoice {
+  std::size_t index = 0;
+  AnswerDelta delta = {};
+  AnswerEnd end = {};
+};
+
+// The first events of a stream, which name the role, one for each choice of a chat.
+std::string first_events(const AnswerName& name, const AnswerExtras& extras, std::size_t choices);
+// What committed tokens add to a choice; empty if that is nothing yet. usage: up to now.
+std::string delta_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
                         const AnswerDelta& delta, std::span<const AnswerPiece> pieces,
                         const AnswerUsage& usage);
 // How the answer would continue if the draft is right, given by a deadline. whole: to its end.
-std::string unverified_event(const AnswerName& name, const AnswerExtras& extras,
+std::string unverified_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
                              const std::string& continuation, bool whole);
-// The finish reason, usage if requested, and the end of the stream.
-std::string last_events(const AnswerName& name, const AnswerExtras& extras, const AnswerEnd& end);
+// The finish reason of a choice.
+std::string last_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
+                       const AnswerEnd& end);
+// Usage of all choices if requested, and the end of the stream.
+std::string stream_end(const AnswerName& name, const AnswerExtras& extras,
+                       std::span<const AnswerChoice> choices);
+
 // An error after the stream has begun. No [DONE] follows: the answer is not complete.
 std::string error_event(const Status& status);
 
-// delta: all of the answer.
 std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,
-                         const AnswerDelta& delta, const AnswerEnd& end);
+                         std::span<const AnswerChoice> choices);
 
 }  // namespace outrider

@@ -4,6 +4,8 @@
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -27,16 +29,28 @@ struct CompletionParams {
   LevelWish wish = {};       // of an elastic model: "model": "NAME@LEVEL", "slo": {..}
 };
 
+// Of all prompts together.
+inline constexpr std::size_t kMaxChoices = 128;
+
+// A plain prompt: a text, or the tokens that it is.
+struct PromptText {
+  std::string text = {};
+  std::vector<TokenId> ids = {};  // not empty: in place of the text
+};
+
 struct CompletionRequest {
   bool is_chat = false;
-  std::vector<ChatMessage> messages;          // of a chat
-  nlohmann::ordered_json template_variables;  // chat_template_kwargs; null: none
+  std::vector<ChatMessage> messages = {};          // of a chat
+  nlohmann::ordered_json template_variables = {};  // chat_template_kwargs; null: none
   ToolUse tool_use = {};
   std::optional<bool> reads_reasoning = {};  // apart from the text; nothing: as the program does
   bool shows_reasoning = true;               // else what was read apart is left out
-  std::string prompt;                        // of a plain completion
-  RawOptions raw = {};                       // how it becomes tokens
-  CompletionParams params;
+  std::vector<PromptText> prompts = {};      // of a plain completion
+  RawOptions raw = {};                       // how they become tokens
+  std::int64_t choices = 1;                  // of each prompt
+  std::optional<std::int64_t> best_of = {};
+  bool echo = false;  // an answer begins with its prompt
+  CompletionParams params = {};
   bool stream = false;
   AnswerExtras extras = {};
   std::string model = {};  // as the client names it

@@ -8,34 +8,19 @@
 namespace outrider {
 namespace {
 
-// Fields about the client, and about how an answer is stored or billed.
-constexpr std::array<std::string_view, 14> kMetadata = {"user",
-                                                        "metadata",
-                                                        "store",
-                                                        "safety_identifier",
-                                                        "prompt_cache_key",
-                                                        "priority",
-                                                        "request_id",
-                                                        "cache_control",
-                                                        "prompt_cache_retention",
-                                                        "parallel_tool_calls",
-                                                        "id_slot",
-                                                        "slot_id",
-                                                        "cache_prompt",
-                                                        "keep_alive"};
-
-// How strong something is that is off unless another field, which is refused, turns it on.
-constexpr std::array<std::string_view, 12> kOfWhatIsOff = {
-    "repeat_last_n", "penalty_last_n",     "mirostat_tau",       "mirostat_eta",
-    "dry_base",      "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers",
-    "xtc_threshold", "dynatemp_exponent",  "min_keep",           "early_stopping"};
+constexpr std::array<std::string_view, 25> kIgnored = {
+    // about the client, and about how an answer is stored or billed
+    "user", "metadata", "store", "safety_identifier", "prompt_cache_key", "priority", "request_id",
+    "cache_control", "prompt_cache_retention", "id_slot", "slot_id", "cache_prompt", "keep_alive",
+    // how strong something is that is off unless another field, which is refused, turns it on
+    "repeat_last_n", "penalty_last_n", "mirostat_tau", "mirostat_eta", "dry_base",
+    "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers", "xtc_threshold",
+    "dynatemp_exponent", "min_keep", "early_stopping"};
 
 }  // namespace
 
 std::span<const IdleValue> idle_values() {
   static const std::vector<IdleValue> kValues = {
-      {"n", 1},
-      {"best_of", 1},
       {"repetition_penalty", 1},
       {"repeat_penalty", 1},
       {"length_penalty", 1},
@@ -90,9 +75,12 @@ bool asks_for_nothing(std::string_view field, const Json& value) {
   });
 }
 
+std::span<const std::string_view> ignored_fields() {
+  return kIgnored;
+}
+
 bool cannot_change_text(std::string_view field) {
-  return std::ranges::find(kMetadata, field) != kMetadata.end() ||
-         std::ranges::find(kOfWhatIsOff, field) != kOfWhatIsOff.end();
+  return std::ranges::find(kIgnored, field) != kIgnored.end();
 }
 
 }  // namespace outrider

@@ -21,7 +21,8 @@ std::span<const IdleValue> idle_values();
 // Whether the field asks for nothing: by such a value, or by an empty list or object.
 bool asks_for_nothing(std::string_view field, const Json& value);
 
-// Whether the field cannot change the text, whatever its value.
+// The fields that cannot change the text, whatever their value.
+std::span<const std::string_view> ignored_fields();
 bool cannot_change_text(std::string_view field);
 
 }  // namespace outrider

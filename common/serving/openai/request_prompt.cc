@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/serving/openai/body_fields.h"
 #include "common/serving/tools/template_calls.h"
 
 namespace outrider {
@@ -46,15 +47,40 @@ std::vector<TokenId> shown_ids(const Tokenizer& tokenizer, const AnswerSyntax& s
   return shown;
 }
 
+Result<EncodedPrompt> encode_plain(const Tokenizer& tokenizer, const PromptText& prompt,
+                                   const RawOptions& raw, Position context) {
+  if (prompt.ids.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(check_text_fits(tokenizer, prompt.text.size(), context));
+    return encode_prompt(tokenizer, {}, prompt.text, "none", raw);
+  }
+  for (const TokenId id : prompt.ids) {
+    if (!tokenizer.contains(id)) {
+      return wrong("prompt", "of ids that the tokenizer has", Json(id));
+    }
+  }
+  return EncodedPrompt{.ids = prompt.ids, .stop_ids = {}};
+}
+
 }  // namespace
+
+// SplitMix64 of both, by Steele, Lea and Flood. Readers of JSON read such a seed exactly.
+std::uint64_t seed_of_choice(std::uint64_t seed, std::size_t index) {
+  if (index == 0) return seed;
+  std::uint64_t mixed = seed + index * 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+  return (mixed ^ (mixed >> 31)) >> 11;
+}
 
 Result<RequestPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
                                      const ChatForm& form, Position context) {
   RequestPrompt made;
   if (!request.is_chat) {
-    OUTRIDER_RETURN_IF_ERROR(check_text_fits(tokenizer, request.prompt.size(), context));
-    OUTRIDER_ASSIGN_OR_RETURN(
-        made.prompt, encode_prompt(tokenizer, form.source, request.prompt, "none", request.raw));
+    for (const PromptText& prompt : request.prompts) {
+      OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded,
+                                encode_plain(tokenizer, prompt, request.raw, context));
+      made.prompts.push_back(std::move(encoded));
+    }
     return made;
   }
   OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat,
@@ -74,13 +100,14 @@ Result<RequestPrompt> encode_request(const Tokenizer& tokenizer, const Completio
       syntax.one_call = !request.tool_use.in_parallel;
     }
   }
-  OUTRIDER_ASSIGN_OR_RETURN(made.prompt,
+  OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt,
                             encode_messages(tokenizer, chat, messages, variables, context));
   syntax.reads_reasoning =
       request.reads_reasoning.value_or(form.reading.reasoning == ReasoningFormat::kAuto);
   syntax.shows_reasoning = request.shows_reasoning;
-  syntax.prompt_end = made.prompt.text_end;
-  made.prompt.shown_ids = shown_ids(tokenizer, syntax);
+  syntax.prompt_end = prompt.text_end;
+  prompt.shown_ids = shown_ids(tokenizer, syntax);
+  made.prompts.push_back(std::move(prompt));
   return made;
 }
 

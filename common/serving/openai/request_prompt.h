@@ -3,7 +3,10 @@
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/base/types.h"
@@ -24,9 +27,12 @@ struct ChatForm {
 };
 
 struct RequestPrompt {
-  EncodedPrompt prompt;
+  std::vector<EncodedPrompt> prompts;  // of a chat one
   AnswerSyntax syntax;
 };
+
+// The seed of a choice: of the first the request's own.
+std::uint64_t seed_of_choice(std::uint64_t seed, std::size_t index);
 
 // context: as check_text_fits(). Errors: its own, and those of ChatTemplate and
 // calls_of_template().

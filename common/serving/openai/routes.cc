@@ -10,6 +10,8 @@
 #include "common/base/random_id.h"
 #include "common/serving/conversation/chat_template.h"
 #include "common/serving/http/error_response.h"
+#include "common/serving/openai/body_fields.h"
+#include "common/serving/openai/openapi.h"
 #include "common/serving/openai/token_routes.h"
 #include "common/serving/telemetry/log.h"
 
@@ -119,6 +121,42 @@ Status refused_prompt(const Status& status, bool is_chat) {
                              .field = is_chat ? "messages" : "prompt"});
 }
 
+// Starts an answer for each choice of each prompt. Where one is refused, all are.
+Status answer(const OpenaiService& service, const HttpRequest& request, CompletionRequest& asked,
+              RequestPrompt encoded, const std::shared_ptr<HttpExchange>& exchange,
+              const AnswerName& name) {
+  const auto each = static_cast<std::size_t>(asked.choices);
+  const std::size_t all = encoded.prompts.size() * each;
+  const auto reply =
+      std::make_shared<CompletionReply>(exchange, name, asked.extras, asked.stream, all);
+  if (all > service.max_choices) {
+    return wrong(each > 1 ? "n" : "prompt",
+                 "at most " + std::to_string(service.max_choices) +
+                     " choices of all prompts together: so many are answered or may wait here");
+  }
+  for (std::size_t index = 0; index < all; ++index) {
+    if (index > 0 && reply->is_over()) break;
+    const EncodedPrompt& prompt = encoded.prompts[index / each];
+    CompletionResponder::Form form{.index = index,
+                                   .prompt_tokens = prompt.ids.size(),
+                                   .syntax = encoded.syntax,
+                                   .counts_prompt = index % each == 0};
+    if (asked.echo) {
+      OUTRIDER_ASSIGN_OR_RETURN(form.begins_with, service.tokenizer->decode(prompt.ids, true));
+    }
+    CompletionParams params = asked.params;
+    params.text.choice.seed = seed_of_choice(params.text.choice.seed, index % each);
+    const auto client = std::make_shared<CompletionResponder>(reply, std::move(form));
+    const Status status = service.complete(
+        {.request = request, .params = std::move(params), .prompt = prompt, .client = client});
+    if (status.ok()) continue;
+    if (index == 0) return status;
+    client->fail(status);  // it may have begun
+    break;
+  }
+  return {};
+}
+
 Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& request,
                 const std::shared_ptr<HttpExchange>& exchange, IgnoredFields& ignored) {
   OUTRIDER_ASSIGN_OR_RETURN(const CompletionParams defaults, service.defaults());
@@ -133,21 +171,12 @@ Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& r
   }
   Result<RequestPrompt> encoded = encode_request(*service.tokenizer, asked, form, service.context);
   if (!encoded.ok()) return refused_prompt(encoded.status(), is_chat);
-  EncodedPrompt prompt = std::move(encoded->prompt);
   ignored.log_new(asked.ignored);
   const std::string& level = asked.params.wish.level;
   const std::string& shown = model.empty() ? asked.model : model;
   const AnswerName name = new_answer(level.empty() ? shown : shown + "@" + level, is_chat,
                                      asked.params.text.service_tier);
-  CompletionResponder::Form answer{.stream = asked.stream,
-                                   .extras = asked.extras,
-                                   .prompt_tokens = prompt.ids.size(),
-                                   .syntax = std::move(encoded->syntax)};
-  return service.complete(
-      {.request = request,
-       .params = std::move(asked.params),
-       .prompt = std::move(prompt),
-       .client = std::make_shared<CompletionResponder>(exchange, name, std::move(answer))});
+  return answer(service, request, asked, *std::move(encoded), exchange, name);
 }
 
 HttpRoute completion_route(const OpenaiService& service, const char* path, bool is_chat,
@@ -189,15 +218,21 @@ std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
   for (const char* path : {"/v1/models", "/v1/models/*"}) {
     routes.push_back(page_route("GET", path, models, service.check));
   }
+  const auto reference = [](const HttpRequest&) {
+    return HttpResponse{
+        .status = 200, .body = openapi_document().dump(1), .content_type = "application/json"};
+  };
+  routes.push_back(page_route("GET", "/openapi.json", reference, service.check));
   return routes;
 }
 
 std::vector<HttpRoute> closed_openai_routes(const std::string& why) {
   std::vector<HttpRoute> routes;
   for (const char* path : {"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize",
-                           "/v1/models", "/v1/models/*"}) {
-    const bool is_model = std::string_view(path).starts_with(kModels);
-    routes.push_back(page_route(is_model ? "GET" : "POST", path, nullptr,
+                           "/v1/models", "/v1/models/*", "/openapi.json"}) {
+    const bool is_page =
+        std::string_view(path).starts_with(kModels) || path == std::string_view("/openapi.json");
+    routes.push_back(page_route(is_page ? "GET" : "POST", path, nullptr,
                                 [why](HttpRequest&) { return not_found(why); }));
   }
   return routes;

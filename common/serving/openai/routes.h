@@ -3,6 +3,7 @@
 //   POST /v1/chat/completions  /v1/completions   answers, whole or streamed
 //   GET  /v1/models  /v1/models/ID
 //   POST /tokenize  /detokenize                  token_routes.h
+//   GET  /openapi.json                           their reference
 //
 // Thread rule: `complete` and `on_refused` are called on threads of the HTTP server's work queue,
 // `check` on its own; all must return soon. SPDX-License-Identifier: Apache-2.0
@@ -47,7 +48,8 @@ struct OpenaiService {
   std::function<Result<ChatSource>()> chat;
   std::string chat_template = {};
   AnswerReading reading = {};
-  Position context = 0;  // tokens of prompt and answer; 0: not known here
+  Position context = 0;                   // tokens of prompt and answer; 0: not known here
+  std::size_t max_choices = kMaxChoices;  // that are answered or may wait at a time
   // Of an elastic model, full first: clients name one as MODEL@LEVEL.
   std::vector<ServedLevel> levels = {};
   // For fields that a request does not name; asked for with each one. Errors refuse the request.

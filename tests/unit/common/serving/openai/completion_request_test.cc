@@ -123,8 +123,26 @@ TEST(OpenaiRequest, WhatOtherClientsSendIsRead) {
   EXPECT_TRUE(chat(R"("ignore_eos":true)")->params.text.ignore_eos);
   EXPECT_TRUE(chat(R"("stream_options":{"continuous_usage_stats":true})")->extras.usage_so_far);
   EXPECT_TRUE(chat(R"("outrider":true)")->extras.figures);
-  EXPECT_EQ(parse_completion(R"({"prompt":["The robot"]})", false, {})->prompt, "The robot");
-  EXPECT_FALSE(parse_completion(R"({"prompt":["a","b"]})", false, {}).ok());
+  const auto prompts = [](const std::string& value) {
+    std::vector<std::string> all;
+    const auto request = parse_completion("{\"prompt\":" + value + "}", false, {});
+    for (const PromptText& prompt : request.ok() ? request->prompts : std::vector<PromptText>()) {
+      all.push_back(prompt.text);
+      for (const TokenId id : prompt.ids) all.back() += std::to_string(id) + " ";
+    }
+    return all;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(prompts(R"("The robot")"), ElementsAre("The robot"));
+  EXPECT_THAT(prompts(R"(["The robot"])"), ElementsAre("The robot"));
+  EXPECT_THAT(prompts(R"(["a", "b"])"), ElementsAre("a", "b"));
+  EXPECT_THAT(prompts("[5, 6]"), ElementsAre("5 6 "));
+  EXPECT_THAT(prompts("[[5, 6], [7]]"), ElementsAre("5 6 ", "7 "));
+  EXPECT_THAT(prompts(R"([[5], "a"])"), ElementsAre("5 ", "a"));
+  for (const char* wrong :
+       {"[]", "[[]]", "{}", "5", R"(["a", 5])", "[5, \"a\"]", "[-1]", "[1.5]"}) {
+    EXPECT_THAT(prompts(wrong), testing::IsEmpty()) << wrong;
+  }
   EXPECT_FALSE(parse_completion(R"({"prompt":[]})", false, {}).ok());
   const auto roles = [](const std::vector<std::string>& said) {
     std::string messages;
@@ -194,7 +212,7 @@ TEST(OpenaiRequest, AFilledKeyInsideAMessageIsRefusedByItsName) {
 
 TEST(OpenaiRequest, WhatIsNotSupportedIsRefusedByItsName) {
   for (const char* field :
-       {R"("functions":[{"name":"f"}])", R"("n":2)", R"("logprobs":true)",
+       {R"("functions":[{"name":"f"}])", R"("best_of":2)", R"("logprobs":true)",
         R"("logit_bias":{"5":1})", R"("response_format":{"type":"json_object"})",
         R"("presence_penalty":0.5)", R"("temprature":1)", R"("repetition_penalty":1.05)",
         R"("echo":true)", R"("parse_special":true)",
@@ -357,7 +375,7 @@ TEST(OpenaiRequest, APlainPromptsSpecialTokensCountUnlessTheRequestSaysNo) {
   const Tokenizer tokenizer = load_or_die(small_byte_level());
   const auto ids = [&](const std::string& more) {
     const auto request = parse_completion(R"({"prompt":"a<|im_end|>")" + more + "}", false, {});
-    return encode_request(tokenizer, *request, {})->prompt.ids;
+    return encode_request(tokenizer, *request, {})->prompts[0].ids;
   };
   EXPECT_EQ(ids("").size(), 2u);
   EXPECT_EQ(ids(R"(,"parse_special":true)"), ids(""));

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/serving/openai/completion_reply.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "common/serving/conversation/answer_length.h"
+#include "common/serving/http/error_response.h"
+
+namespace outrider {
+namespace {
+
+// Clients skip lines of server-sent events that begin with a colon.
+constexpr char kComment[] = ": still here\n\n";
+constexpr char kCut[] = "this server is shutting down; repeat the request";
+
+}  // namespace
+
+Status with_prompt_field(const Status& status, bool is_chat) {
+  StatusDetail detail = status.detail();
+  if (detail.reason != kContextExceeded || !detail.field.empty()) return status;
+  detail.field = is_chat ? "messages" : "prompt";
+  return status.with_detail(std::move(detail));
+}
+
+void CompletionReply::begin() {
+  const MutexLock lock(mu_);
+  begin_locked();
+}
+
+void CompletionReply::begin_locked() {
+  if (!is_stream_ || over_ || std::exchange(begun_, true)) return;
+  last_write_ = std::chrono::steady_clock::now();
+  exchange_->begin({.status = 200,
+                    .body = first_events(name_, extras_, choices_),
+                    .content_type = "text/event-stream",
+                    .headers = {{"Cache-Control", "no-cache"}}},
+                   {.filler = kComment, .cut = error_event(unavailable(kCut))});
+}
+
+bool CompletionReply::write(const std::string& bytes) {
+  const MutexLock lock(mu_);
+  begin_locked();
+  return write_locked(bytes);
+}
+
+bool CompletionReply::write_locked(const std::string& bytes) {
+  if (over_) return false;
+  last_write_ = std::chrono::steady_clock::now();
+  return exchange_->write(bytes);
+}
+
+std::size_t CompletionReply::end(std::size_t index, AnswerDelta whole, const AnswerEnd& end) {
+  const MutexLock lock(mu_);
+  if (over_) return 0;
+  begin_locked();
+  ended_[index] = {.index = index, .delta = std::move(whole), .end = end};
+  std::string bytes = is_stream_ ? last_event(name_, extras_, index, end) : "";
+  if (ended_.size() == choices_) {
+    std::vector<AnswerChoice> all;
+    for (auto& [_, choice] : ended_) all.push_back(std::move(choice));
+    bytes += is_stream_ ? stream_end(name_, extras_, all) : whole_answer(name_, extras_, all);
+  }
+  const std::size_t size = bytes.size();
+  if (is_stream_) write_locked(bytes);
+  if (ended_.size() < choices_) return size;
+  over_ = true;
+  if (is_stream_) {
+    exchange_->end();
+  } else {
+    exchange_->respond(
+        {.status = 200, .body = std::move(bytes), .content_type = "application/json"});
+  }
+  return size;
+}
+
+void CompletionReply::fail(const Status& why, std::optional<Duration> retry_after) {
+  const MutexLock lock(mu_);
+  if (std::exchange(over_, true)) return;
+  const Status status = with_prompt_field(why, name_.is_chat);
+  if (!begun_) return exchange_->respond(error_response(status, retry_after));
+  exchange_->write(error_event(status));
+  exchange_->cut();
+}
+
+void CompletionReply::comment(std::string text) {
+  const MutexLock lock(mu_);
+  if (!begun_) return;
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\r' || c == '\n'; }, ' ');
+  write_locked(": " + text + "\n\n");
+}
+
+void CompletionReply::keep_alive(Duration silence) {
+  const MutexLock lock(mu_);
+  if (!begun_ || std::chrono::steady_clock::now() - last_write_ < silence) return;
+  write_locked(kComment);
+}
+
+void CompletionReply::abandon() {
+  const MutexLock lock(mu_);
+  if (std::exchange(over_, true)) return;
+  exchange_->abort();
+}
+
+bool CompletionReply::is_over() {
+  const MutexLock lock(mu_);
+  return over_ || exchange_->client_is_gone();
+}
+
+}  // namespace outrider

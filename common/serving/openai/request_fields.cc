@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/serving/openai/request_fields.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/serving/conversation/stop_strings.h"
+#include "common/serving/openai/body_fields.h"
+#include "common/serving/openai/chat_fields.h"
+#include "common/serving/openai/field_readers.h"
+
+namespace outrider {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+using Request = CompletionRequest;
+using enum FieldUse;
+
+template <typename Number>
+RequestField number(std::string_view name, double least, double most, Number& (*place)(Request&),
+                    std::string_view description) {
+  const auto read = [=](const Json& value, Request& request) -> Status {
+    double given = 0;
+    OUTRIDER_RETURN_IF_ERROR(read_number(value, name, least, most, given));
+    place(request) = static_cast<Number>(given);
+    return {};
+  };
+  return {.name = name,
+          .schema = {{"type", "number"}, {"minimum", least}, {"maximum", most}},
+          .description = description,
+          .read = read};
+}
+
+RequestField whole(std::string_view name, std::int64_t least, std::int64_t& (*place)(Request&),
+                   std::string_view description) {
+  const auto read = [=](const Json& value, Request& request) {
+    return read_integer(value, name, least, place(request));
+  };
+  return {.name = name,
+          .schema = {{"type", "integer"}, {"minimum", least}},
+          .description = description,
+          .read = read};
+}
+
+RequestField yes_or_no(std::string_view name, bool& (*place)(Request&),
+                       std::string_view description) {
+  const auto read = [=](const Json& value, Request& request) {
+    return read_bool(value, name, place(request));
+  };
+  return {.name = name, .schema = {{"type", "boolean"}}, .description = description, .read = read};
+}
+
+RequestField other(std::string_view name, OrderedJson schema, std::string_view description,
+                   Status (*read)(const Json&, Request&)) {
+  return {.name = name, .schema = std::move(schema), .description = description, .read = read};
+}
+
+RequestField only(FieldUse use, RequestField field) {
+  field.use = use;
+  return field;
+}
+
+OrderedJson type(const char* name) {
+  return {{"type", name}};
+}
+
+OrderedJson one_of(std::initializer_list<const char*> values) {
+  OrderedJson list = OrderedJson::array();
+  for (const char* value : values) list.push_back(value);
+  return {{"enum", std::move(list)}};
+}
+
+// What is read together with other fields, by parse_completion().
+Status read_later(const Json& /*value*/, Request& /*request*/) {
+  return {};
+}
+
+Status read_model(const Json& value, Request& request) {
+  if (!value.is_string()) return wrong("model", "a text");
+  request.model = value.get<std::string>();
+  return {};
+}
+
+std::vector<RequestField> prompt_fields() {
+  return {
+      only(kChat, other("messages", {{"type", "array"}, {"minItems", 1}},
+                        "The conversation so far. A message has a role (system, developer, user, "
+                        "assistant, tool) and content, a text or parts of type text. An "
+                        "assistant's may have tool_calls, a tool's has tool_call_id. It must be "
+                        "there.",
+                        [](const Json& value, Request& request) {
+                          return read_messages(value, request.messages);
+                        })),
+      only(kCompletion, other("prompt", {{"type", OrderedJson::array({"string", "array"})}},
+                              "The text to complete, or ids of tokens, or a list of either, each "
+                              "of which is answered. It must be there.",
+                              [](const Json& value, Request& request) {
+                                return read_prompts(value, request.prompts);
+                              })),
+      other("model", type("string"),
+            "Any name; NAME@LEVEL chooses a level of an elastic model, NAME@auto by its slo.",
+            read_model),
+      only(kChat, other("chat_template_kwargs", type("object"),
+                        "Further variables of the chat template, such as enable_thinking.",
+                        [](const Json& value, Request& request) {
+                          return read_template_variables(value, request.template_variables);
+                        })),
+      other("parse_special", type("boolean"),
+            "Whether special tokens that a plain prompt spells out become these tokens; true. A "
+            "chat's template decides that.",
+            [](const Json& value, Request& request) {
+              return read_raw(value, "parse_special", request.raw.parse_special, request);
+            }),
+      other("add_special_tokens", type("boolean"),
+            "Whether a plain prompt gets the tokens that frame a text, such as <s>; true. A chat's "
+            "template decides that.",
+            [](const Json& value, Request& request) {
+              return read_raw(value, "add_special_tokens", request.raw.add_special, request);
+            }),
+  };
+}
+
+std::vector<RequestField> tool_fields() {
+  return {
+      only(kChat,
+           other("tools", {{"type", "array"}, {"maxItems", kMaxTools}},
+                 "Functions that the answer may call: {\"type\": \"function\", \"function\": "
+                 "{\"name\", \"description\", \"parameters\"}}. The chat template must write "
+                 "tools.",
+                 read_later)),
+      only(kChat, other("tool_choice", one_of({"auto", "none"}),
+                        "Whether the answer may call tools; auto.", read_later)),
+      only(kChat, yes_or_no(
+                      "parallel_tool_calls",
+                      [](Request& request) -> bool& { return request.tool_use.in_parallel; },
+                      "Whether an answer may have more than one call; true.")),
+      only(
+          kChat,
+          other("reasoning_format", one_of({"auto", "deepseek", "none"}),
+                "Where the answer has what the model thinks first: none leaves it in the text, the "
+                "others give it as reasoning_content [--reasoning-format].",
+                [](const Json& value, Request& request) {
+                  return read_reasoning_format(value, request.reads_reasoning);
+                })),
+      only(kChat, yes_or_no(
+                      "include_reasoning",
+                      [](Request& request) -> bool& { return request.shows_reasoning; },
+                      "Whether the answer has reasoning_content; true.")),
+  };
+}
+
+std::vector<RequestField> choice_fields() {
+  return {
+      number(
+          "temperature", 0, 100,
+          +[](Request& request) -> float& {
+            return request.params.text.choice.sampling.temperature;
+          },
+          "Divides the logits; 0 takes the best token."),
+      number(
+          "top_p", 0, 1,
+          +[](Request& request) -> float& { return request.params.text.choice.sampling.top_p; },
+          "Only the likeliest tokens that have this probability together; 1: all."),
+      number(
+          "min_p", 0, 1,
+          +[](Request& request) -> float& { return request.params.text.choice.sampling.min_p; },
+          "Only tokens that are at least this part as likely as the likeliest; 0: all."),
+      other("top_k", {{"type", "integer"}, {"minimum", -1}, {"maximum", 2147483647}},
+            "Only so many of the likeliest tokens; 0 or -1: all.",
+            [](const Json& value, Request& request) {
+              return read_top_k(value, request.params.text.choice.sampling);
+            }),
+      other("seed",
+            {{"type", "integer"},
+             {"minimum", std::numeric_limits<std::int64_t>::min()},
+             {"maximum", std::numeric_limits<std::uint64_t>::max()}},
+            "Makes a sampled answer repeatable; -1 or null: a fresh one, which the answer names "
+            "(outrider.seed).",
+            [](const Json& value, Request& request) {
+              return read_seed(value, request.params.text);
+            }),
+      other("n", {{"type", "integer"}, {"minimum", 1}, {"maximum", kMaxChoices}},
+            "Choices of each prompt; the first has the seed itself, each other one a seed made of "
+            "the seed and its index.",
+            [](const Json& value, Request& request) {
+              return read_integer(value, "n", 1, request.choices);
+            }),
+      other("best_of", {{"type", "integer"}, {"minimum", 1}},
+            "As n: choices are not compared here.",
+            [](const Json& value, Request& request) {
+              return read_integer(value, "best_of", 1, request.best_of.emplace());
+            }),
+  };
+}
+
+std::vector<RequestField> end_fields() {
+  const auto length =
+      +[](Request& request) -> std::int64_t& { return request.params.text.max_tokens; };
+  return {
+      whole("max_completion_tokens", 1, length,
+            "Most tokens of an answer; without it: as many as the context holds."),
+      whole("max_tokens", 1, length, "The older name of max_completion_tokens."),
+      other(
+          "stop",
+          {{"type", OrderedJson::array({"string", "array"})}, {"maxItems", StopStrings::kMaxStops}},
+          "A text before which the answer ends, or a list of such; empty ones are passed over.",
+          [](const Json& value, Request& request) {
+            return read_stop(value, request.params.text.stop);
+          }),
+      yes_or_no(
+          "ignore_eos", [](Request& request) -> bool& { return request.params.text.ignore_eos; },
+          "Whether the answer goes on after the model's end-of-text token; false."),
+  };
+}
+
+std::vector<RequestField> form_fields() {
+  return {
+      yes_or_no(
+          "stream", [](Request& request) -> bool& { return request.stream; },
+          "Whether the answer comes as server-sent events, as it is made; false."),
+      other(
+          "stream_options", type("object"),
+          "include_usage: a last event has the usage; continuous_usage_stats: every event has it.",
+          [](const Json& value, Request& request) {
+            return read_stream_options(value, request.extras);
+          }),
+      only(kCompletion, yes_or_no(
+                            "echo", [](Request& request) -> bool& { return request.echo; },
+                            "Whether the answer's text begins with the prompt's; false.")),
+      other("service_tier", one_of({"auto", "default", "flex", "priority"}),
+            "How urgent the answer is beside others; priority needs a key with that right.",
+            [](const Json& value, Request& request) {
+              return read_service_tier(value, request.params.text.service_tier);
+            }),
+      other("slo", type("object"),
+            "The time that an answer may take: time_ms, ttft_ms, tpot_ms, strict, unverified "
+            "(docs/elastic.md).",
+            [](const Json& value, Request& request) {
+              return read_slo(value, request.params.wish.slo);
+            }),
+      other("speculation", type("boolean"),
+            "Whether an edge drafts; false turns it off for this answer.",
+            [](const Json& value, Request& request) {
+              return read_speculation(value, request.params);
+            }),
+      yes_or_no(
+          "outrider", [](Request& request) -> bool& { return request.extras.figures; },
+          "Whether the answer has this program's figures, under outrider; false."),
+  };
+}
+
+}  // namespace
+
+std::span<const RequestField> request_fields() {
+  static const std::vector<RequestField> kFields = [] {
+    std::vector<RequestField> all;
+    for (auto* const fields :
+         {prompt_fields, tool_fields, choice_fields, end_fields, form_fields}) {
+      std::ranges::move(fields(), std::back_inserter(all));
+    }
+    return all;
+  }();
+  return kFields;
+}
+
+const RequestField* find_request_field(std::string_view name, bool is_chat) {
+  const auto fields = request_fields();
+  const auto found = std::ranges::find_if(fields, [&](const RequestField& field) {
+    return field.name == name && field.is_used(is_chat);
+  });
+  return found == fields.end() ? nullptr : &*found;
+}
+
+}  // namespace outrider

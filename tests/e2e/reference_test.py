@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""docs/http.md holds what /openapi.json says, which both programs serve alike.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/reference_test.py
+  OUTRIDER_BIN=build/release/bin tests/e2e/reference_test.py --write      writes the page's tables anew
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import re
+import sys
+import unittest
+import urllib.request
+from pathlib import Path
+
+from programs import DRAFT, Edge, Server, free_port, wait_until_served
+from runner import run_tests
+
+PAGE = Path(__file__).resolve().parents[2] / 'docs/http.md'
+SECTION = re.compile(r'(<!-- made of /openapi\.json: (\S+) -->\n)(.*?)(<!-- end -->)', re.DOTALL)
+IGNORED = 'Is ignored: it cannot change the text.'
+IDLE = 'Is accepted with a value that asks for nothing, as here.'
+
+
+def fetch(base, path='/openapi.json'):
+    with urllib.request.urlopen(base + path, timeout=60) as answer:
+        return json.load(answer)
+
+
+def kind(schema):
+    """Type and bounds of a field's value, in words."""
+    if 'enum' in schema:
+        return ', '.join(f'`{value}`' for value in schema['enum'])
+    types = schema['type'] if isinstance(schema['type'], list) else [schema['type']]
+    words = ' or '.join(types)
+    least, most = schema.get('minimum'), schema.get('maximum')
+    if least is not None:
+        words += f' from {least:g}' if abs(least) < 2**53 else f' from -2^{(-least).bit_length() - 1}'
+    if most is not None:
+        words += f' to {most:g}' if most < 2**31 - 1 else f' to 2^{(most + 1).bit_length() - 1} - 1'
+    if 'maxItems' in schema:
+        words += f', up to {schema["maxItems"]}'
+    return words
+
+
+def fields_table(schema):
+    rows, idle, ignored = ['| field | value | meaning |', '|---|---|---|'], [], []
+    for name, field in schema['properties'].items():
+        if field.get('description') == IGNORED:
+            ignored.append(f'`{name}`')
+        elif field.get('description') == IDLE:
+            idle.append(f'`{name}`: ' + ', '.join(f'`{json.dumps(value)}`' for value in field['enum']))
+        else:
+            rows.append(f'| `{name}` | {kind(field)} | {field["description"]} |')
+    text = '\n'.join(rows) + '\n'
+    if idle:
+        text += '\nValues that ask for nothing are accepted: ' + '; '.join(idle) + '.\n'
+    if ignored:
+        text += '\nThese fields are ignored, as they cannot change the text: ' + ', '.join(ignored) + '.\n'
+    return text
+
+
+def gets_table(paths):
+    rows = [f'| `{path}` | {operations["get"]["summary"]} |' for path, operations in paths.items() if 'get' in operations]
+    return '\n'.join(['| route | |', '|---|---|', *rows]) + '\n'
+
+
+def made(page, document):
+    """The page with its tables made of the document."""
+    def section(match):
+        paths = document['paths']
+        if match[2] == 'get':
+            return match[1] + gets_table(paths) + match[4]
+        schema = paths[match[2]]['post']['requestBody']['content']['application/json']['schema']
+        return match[1] + fields_table(schema) + match[4]
+    return SECTION.sub(section, page)
+
+
+class Reference(unittest.TestCase):
+    def test_the_page_is_made_of_what_both_programs_serve(self):
+        http, port = free_port(), free_port()
+        with Server('--http-port', http) as server:
+            document = fetch(f'http://127.0.0.1:{http}')
+            edge = Edge('serve', '--model', DRAFT, '--server', server.address, '--port', port)
+            wait_until_served(f'http://127.0.0.1:{port}')
+            self.assertEqual(fetch(f'http://127.0.0.1:{port}'), document)
+            edge.interrupt()
+            edge.wait()
+        page = PAGE.read_text(encoding='utf-8')
+        self.assertGreaterEqual(len(SECTION.findall(page)), 5)
+        self.assertEqual(page, made(page, document), 'write it anew: tests/e2e/reference_test.py --write')
+
+
+def write():
+    http = free_port()
+    with Server('--http-port', http):
+        PAGE.write_text(made(PAGE.read_text(encoding='utf-8'), fetch(f'http://127.0.0.1:{http}')), encoding='utf-8')
+
+
+if __name__ == '__main__':
+    if sys.argv[1:] == ['--write']:
+        write()
+    else:
+        run_tests()

@@ -30,6 +30,20 @@ void encode(const SamplingParams& sampling, v1::Sampling& out) {
   out.set_min_p(sampling.min_p);
 }
 
+void encode(const ChoiceSettings& settings, v1::ChoiceSettings& out) {
+  out.set_presence_penalty(settings.presence_penalty);
+  out.set_frequency_penalty(settings.frequency_penalty);
+  if (settings.repetition_penalty != 1) out.set_repetition_penalty(settings.repetition_penalty);
+  for (const LogitBias& one : settings.logit_bias) {
+    out.add_biased_tokens(static_cast<std::uint32_t>(one.token));
+    out.add_biases(one.bias);
+  }
+  out.set_min_tokens(static_cast<std::uint64_t>(settings.min_tokens));
+  for (const std::vector<TokenId>& word : settings.bad_words) {
+    from_int32s(word, *out.add_bad_words()->mutable_ids());
+  }
+}
+
 void encode(const Open& open, v1::Open& out) {
   out.set_protocol_version(open.protocol_version);
   out.set_noise_version(open.noise_version);
@@ -52,6 +66,8 @@ void encode(const Open& open, v1::Open& out) {
   out.set_ignore_target_stops(open.ignore_target_stops);
   out.set_service_tier(static_cast<v1::ServiceTier>(open.service_tier));
   out.set_accepts_server_nodes(open.accepts_server_nodes);
+  if (!open.settings.change_nothing()) encode(open.settings, *out.mutable_settings());
+  out.set_answer_begin(static_cast<std::uint64_t>(open.answer_begin));
 }
 
 void encode(const Grow& grow, v1::Grow& out) {
@@ -90,6 +106,44 @@ Result<SamplingParams> decode(const v1::Sampling& in) {
   return sampling;
 }
 
+Result<std::vector<LogitBias>> decode_biases(const v1::ChoiceSettings& in) {
+  if (in.biases_size() != in.biased_tokens_size()) {
+    return invalid_argument("open.settings has " + std::to_string(in.biased_tokens_size()) +
+                            " biased_tokens and " + std::to_string(in.biases_size()) +
+                            " biases, must be as many of each");
+  }
+  std::vector<LogitBias> biases;
+  for (int i = 0; i < in.biases_size(); ++i) {
+    LogitBias& one = biases.emplace_back();
+    OUTRIDER_ASSIGN_OR_RETURN(one.token,
+                              to_int32("open.settings.biased_tokens", in.biased_tokens(i)));
+    OUTRIDER_ASSIGN_OR_RETURN(one.bias, to_finite("open.settings.biases", in.biases(i)));
+  }
+  return biases;
+}
+
+Result<ChoiceSettings> decode(const v1::ChoiceSettings& in) {
+  ChoiceSettings settings;
+  OUTRIDER_ASSIGN_OR_RETURN(settings.presence_penalty,
+                            to_finite("open.settings.presence_penalty", in.presence_penalty()));
+  OUTRIDER_ASSIGN_OR_RETURN(settings.frequency_penalty,
+                            to_finite("open.settings.frequency_penalty", in.frequency_penalty()));
+  if (in.has_repetition_penalty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        settings.repetition_penalty,
+        to_finite("open.settings.repetition_penalty", in.repetition_penalty()));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(settings.logit_bias, decode_biases(in));
+  OUTRIDER_ASSIGN_OR_RETURN(settings.min_tokens,
+                            to_position("open.settings.min_tokens", in.min_tokens()));
+  for (const v1::Prefix& word : in.bad_words()) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids,
+                              to_int32s("open.settings.bad_words", word.ids()));
+    settings.bad_words.push_back(std::move(ids));
+  }
+  return settings;
+}
+
 Result<Open> decode(const v1::Open& in) {
   Open open;
   open.protocol_version = in.protocol_version();
@@ -122,6 +176,8 @@ Result<Open> decode(const v1::Open& in) {
   }
   open.service_tier = static_cast<ServiceTier>(in.service_tier());
   open.accepts_server_nodes = in.accepts_server_nodes();
+  OUTRIDER_ASSIGN_OR_RETURN(open.settings, decode(in.settings()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.answer_begin, to_position("open.answer_begin", in.answer_begin()));
   return open;
 }
 

@@ -82,7 +82,10 @@ std::unique_ptr<DraftEngine> make_engine(Simulation& simulation, Model& draft,
   Result<std::unique_ptr<DraftEngine>> engine =
       DraftEngine::create(draft, simulation.clock(), capacity);
   OUTRIDER_CHECK(engine.ok());
-  (*engine)->set_choice(setup.decoding.choice);
+  TokenChoice choice = setup.decoding.choice;
+  choice.answer_begin = static_cast<Position>(setup.prompt.size());
+  choice.stop_ids = setup.decoding.stop_ids;
+  (*engine)->set_choice(choice);
   return *std::move(engine);
 }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/openai/plain_answer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
 #include "common/serving/conversation/answer_length.h"
+#include "common/serving/conversation/bad_words.h"
 
 namespace outrider {
 namespace {
@@ -18,6 +21,10 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
                                        const CompletionParams& params, Position context,
                                        std::string tokenizer_hash) {
   OUTRIDER_RETURN_IF_ERROR(validate(params.text.choice.sampling));
+  ChoiceSettings settings = params.text.choice.settings;
+  OUTRIDER_ASSIGN_OR_RETURN(auto words, bad_word_tokens(tokenizer, params.text.bad_words));
+  std::ranges::move(words, std::back_inserter(settings.bad_words));
+  OUTRIDER_RETURN_IF_ERROR(validate(settings, tokenizer.vocab_size()));
   OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(params.text.stop));
   const auto length = static_cast<Position>(prompt.ids.size());
   if (length == 0) return invalid_argument("the prompt is empty; write something");
@@ -28,8 +35,9 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
   open.seed = params.text.choice.seed;
   open.service_tier = params.text.service_tier;
   open.prefix = std::move(prompt.ids);
+  open.set_settings(settings, length);
   open.end_position = answer_end(length, params.text.max_tokens, context);
-  if (!params.text.ignore_eos) open.stop_ids = std::move(prompt.stop_ids);
+  open.stop_ids = all_stop_ids(params.text, std::move(prompt.stop_ids));
   open.ignore_target_stops = params.text.ignore_eos;
   open.policy.pass_policy = PassPolicy::kEager;  // the client has no draft, the server may
   open.accepts_server_nodes = true;

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <utility>
 
 #include "common/base/random_id.h"
 #include "common/serving/conversation/answer_length.h"
+#include "common/serving/conversation/bad_words.h"
 #include "common/serving/conversation/streamed_text.h"
 #include "edge_client/report/answer_ledger.h"
 #include "edge_client/report/answer_report.h"
@@ -158,14 +160,13 @@ SpeculatorOptions Generator::speculator_options(const AnswerConfig& config) cons
 
 DecodingOptions Generator::decoding_options(const AnswerRequest& request) const {
   const AnswerConfig& config = request.config;
-  const bool no_eos = config.text.ignore_eos;
   return {
       .speculation = speculator_options(config),
       .announcement = {},
       .tokenizer_hash = parts_.tokenizer.content_hash(),
       .choice = config.text.choice,
-      .stop_ids = no_eos ? std::vector<TokenId>() : request.prompt.stop_ids,
-      .ignore_target_stops = no_eos,
+      .stop_ids = all_stop_ids(config.text, request.prompt.stop_ids),
+      .ignore_target_stops = config.text.ignore_eos,
       .service_tier = config.text.service_tier,
       .accepts_server_nodes = parts_.accepts_server_nodes && request.config.accepts_server_nodes,
       .template_hash = request.prompt.template_hash,
@@ -176,6 +177,14 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
       .accept_other_model =
           parts_.elastic != nullptr || (parts_.mode == Mode::kAuto && parts_.failover.other_model),
       .observer = parts_.observer};
+}
+
+Result<ChoiceSettings> Generator::choice_settings(const TextOptions& text) const {
+  ChoiceSettings settings = text.choice.settings;
+  OUTRIDER_ASSIGN_OR_RETURN(auto words, bad_word_tokens(parts_.tokenizer, text.bad_words));
+  std::ranges::move(words, std::back_inserter(settings.bad_words));
+  OUTRIDER_RETURN_IF_ERROR(validate(settings, parts_.tokenizer.vocab_size()));
+  return settings;
 }
 
 LinkTraffic Generator::traffic() const {
@@ -207,7 +216,7 @@ void Generator::run(AnswerSession& session, const AnswerParts& parts, const std:
   }
   std::optional<ProvisionalTextDecorator> provisional;
   if (config.show_provisional) outer = &provisional.emplace(*outer, parts.session, parts.text);
-  report.finish = runner_.run(*outer, config.text.choice, stop);
+  report.finish = runner_.run(*outer, parts.session.choice(), stop);
   switched_ = levels ? levels->switched() : std::nullopt;
   if (!deadline) return;
   UnverifiedRecord& record = report.record.unverified.emplace();
@@ -332,6 +341,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<LevelChoice> level, choose_level(request));
   DecodingOptions decoding = decoding_options(request);
   decoding.speculation.end_position = end;
+  OUTRIDER_ASSIGN_OR_RETURN(decoding.choice.settings, choice_settings(config.text));
   const std::string how = speculation(config);
   if (how != std::exchange(announced_, how)) decoding.announcement = how;
   StreamedText text(parts_.tokenizer, std::move(stops), std::move(request.prompt.shown_ids));

@@ -86,6 +86,7 @@ class Generator final {
   SpeculationOptions drafted_here(SpeculationOptions wanted) const;
   SpeculatorOptions speculator_options(const AnswerConfig& config) const;
   DecodingOptions decoding_options(const AnswerRequest& request) const;
+  Result<ChoiceSettings> choice_settings(const TextOptions& text) const;
   bool begins_offline() const;
   LinkTraffic traffic() const;
   std::optional<double> joules() const;

@@ -18,9 +18,20 @@ constexpr std::uint32_t kAcksPerRunAhead = 8;
 
 }  // namespace
 
+namespace {
+
+// The choice's settings count from the end of the prompt.
+DecodingOptions begun_at(DecodingOptions options, std::size_t prompt_length) {
+  options.choice.answer_begin = static_cast<Position>(prompt_length);
+  options.choice.stop_ids = options.stop_ids;
+  return options;
+}
+
+}  // namespace
+
 DecodingSession::DecodingSession(DecodingOptions options, std::vector<TokenId> prompt,
                                  Drafter& drafter, AnswerText& text)
-    : options_(std::move(options)),
+    : options_(begun_at(std::move(options), prompt.size())),
       drafter_(drafter),
       evicted_before_(drafter.evicted()),
       answer_(text, static_cast<Position>(prompt.size()), options_.speculation.end_position),

@@ -84,6 +84,8 @@ class DecodingSession final : public AnswerSession {
   // Prompt and answer, as committed.
   std::span<const TokenId> text() const { return tree().text(); }
   const MirroredTree& tree() const { return drafter_.tree(); }
+  // How drafts are to be chosen.
+  const TokenChoice& choice() const { return options_.choice; }
   // Where the answer ends at the latest, and what ends it sooner: as far as is known.
   Position end_position() const { return answer_.end_position(); }
   const std::vector<TokenId>& stop_ids() const {

@@ -16,13 +16,13 @@ CheckedAdversary::CheckedAdversary(Simulation& simulation, SimLink& link, const 
       exits_(exits),
       plan_(plan),
       max_positions_(target.info().max_positions),
-      adversary_({.open = plan.open,
-                  .expected = target.decode(plan.open.prefix, plan.open.end_position,
-                                            plan.open.sampling, plan.open.seed, plan.open.stop_ids),
-                  .vocab_size = target.info().vocab_size,
-                  .guess_right = plan.guess_right},
-                 simulation.random(),
-                 [&link](EdgeMessage message) { link.send(std::move(message)); }),
+      adversary_(
+          {.open = plan.open,
+           .expected = target.decode(plan.open.prefix, plan.open.end_position, plan.open.sampling,
+                                     plan.open.seed, plan.open.stop_ids, plan.open.settings),
+           .vocab_size = target.info().vocab_size,
+           .guess_right = plan.guess_right},
+          simulation.random(), [&link](EdgeMessage message) { link.send(std::move(message)); }),
       text_(plan.open.prefix) {
   link_.on_connected = [this](StreamId stream) { references_[stream] = reference_; };
   adversary_.on_grow = [this](std::span<const TokenId> text, const Grow& grow) {
@@ -113,7 +113,9 @@ std::vector<TokenId> CheckedAdversary::expected_exit_walk(std::size_t exit,
   std::vector<TokenId> text(adversary_.tree().text().begin(), adversary_.tree().text().end());
   while (true) {
     const auto position = static_cast<Position>(text.size());
-    text.push_back(choose(exits_->logits_after(exit, text), open.sampling, open.seed, position));
+    const std::vector<float> row = adjusted_plainly(
+        exits_->logits_after(exit, text), text, open.prefix.size(), open.stop_ids, open.settings);
+    text.push_back(choose(row, open.sampling, open.seed, position));
     const bool ends =
         position + 1 >= std::min(open.end_position, max_positions_) ||
         std::find(open.stop_ids.begin(), open.stop_ids.end(), text.back()) != open.stop_ids.end();

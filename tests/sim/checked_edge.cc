@@ -2,6 +2,7 @@
 #include "tests/sim/checked_edge.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -14,12 +15,14 @@ CheckedEdge::CheckedEdge(Simulation& simulation, SimLink& link, const ToyModel& 
       draft_(target, plan_.strays, plan_.draft_context),
       forger_(simulation.random(), plan_.forged_exits) {
   const DecodingOptions& decoding = plan_.decoding;
-  std::vector<TokenId> stops = decoding.stop_ids;
-  if (plan_.stop_after) stops.push_back(*plan_.stop_after);
   const std::vector<TokenId> whole =
       target.decode(plan_.prompt, decoding.speculation.end_position, decoding.choice.sampling,
-                    decoding.choice.seed, stops);
+                    decoding.choice.seed, decoding.stop_ids, decoding.choice.settings);
   expected_.assign(whole.begin() + static_cast<std::ptrdiff_t>(plan_.prompt.size()), whole.end());
+  if (plan_.stop_after) {
+    const auto stop = std::ranges::find(expected_, *plan_.stop_after);
+    if (stop != expected_.end()) expected_.erase(std::next(stop), expected_.end());
+  }
   if (plan_.make_text) {
     text_ = plan_.make_text();
     expect_text(*plan_.make_text());

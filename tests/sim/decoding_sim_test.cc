@@ -148,6 +148,9 @@ struct SimulatedRun {
     decoding.speculation.end_position =
         static_cast<Position>(plan.prompt.size()) + random.between(1, 60);
     if (random.chance(0.2)) decoding.stop_ids = {0};
+    if (vocab >= 3 && random.chance(0.4)) {
+      decoding.choice.settings = drawn_settings(random, model.info().vocab_size);
+    }
     decoding.accepts_server_nodes = random.chance(0.7);
     decoding.reconnect.timeout = std::chrono::minutes(30);
     decoding.jitter_seed = random.below(1000);
@@ -297,6 +300,45 @@ TEST(DecodingSim, AGoodDraftSavesPassesAndABadOneCostsNone) {
     }
     EXPECT_LE(stats.passes, 100u);
     EXPECT_EQ(stats.completion_tokens, 100u);
+  }
+}
+
+// A draft that is the target itself guesses right if it is adjusted by the path of each guess.
+std::uint64_t passes_of_a_right_draft(const ChoiceSettings& settings, bool server_drafts) {
+  Simulation simulation(7);
+  ToyModel model(12, 256);
+  ToyDraft draft(model, 0, 256);
+  SchedulerOptions options{.tokenizer_hash = "toy"};
+  if (server_drafts) {
+    options.draft_source = DraftSource::kModel;
+    options.draft_model = &draft;
+  }
+  SimServer server(simulation, model, options, [](const PassRowCounts&) { return from_ms(10); });
+  SimLink link(simulation, server, {});
+  CheckedEdge::Plan plan{.prompt = {1, 2, 3}, .decoding = {}, .strays = 0};
+  plan.step_takes = [](std::size_t) { return from_ms(1); };
+  plan.decoding.speculation.first.strategy = server_drafts ? Strategy::kAr : Strategy::kSd;
+  plan.decoding.tokenizer_hash = "toy";
+  plan.decoding.speculation.token_bound = 12;
+  plan.decoding.speculation.end_position = 103;
+  plan.decoding.choice.settings = settings;
+  CheckedEdge edge(simulation, link, model, plan);
+  edge.begin();
+  while (!edge.done() && simulation.step(simulation.now() + kDeadlock)) {
+  }
+  EXPECT_EQ(edge.shown(), edge.expected());
+  return edge.session().stats().passes;
+}
+
+TEST(DecodingSim, EveryDraftGuessesByTheAnswersSettings) {
+  const ChoiceSettings settings{.presence_penalty = 0.5f,
+                                .frequency_penalty = 1,
+                                .logit_bias = {{2, 2.0f}},
+                                .bad_words = {{5, 6}, {4}}};
+  for (const bool server_drafts : {false, true}) {
+    EXPECT_LE(passes_of_a_right_draft(settings, server_drafts),
+              passes_of_a_right_draft({}, server_drafts) + 2)
+        << (server_drafts ? "the server drafts" : "the edge drafts");
   }
 }
 

@@ -78,6 +78,7 @@ struct TwoTargets {
     plan.decoding.speculation.token_bound = vocab;
     plan.decoding.choice.sampling.temperature = 0.5f * static_cast<float>(random.below(3));
     plan.decoding.choice.seed = random.below(1000);
+    if (random.chance(0.4)) plan.decoding.choice.settings = drawn_settings(random, vocab);
     plan.decoding.speculation.end_position = static_cast<Position>(plan.prompt.size()) + tokens;
     plan.decoding.accepts_server_nodes = random.chance(0.8);
     plan.decoding.reconnect.timeout = std::chrono::minutes(30);

@@ -16,7 +16,60 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
 }  // namespace
+
+std::vector<float> adjusted_plainly(std::vector<float> row, std::span<const TokenId> text,
+                                    std::size_t prompt, std::span<const TokenId> stop_ids,
+                                    const ChoiceSettings& settings) {
+  const std::span<const TokenId> answer = text.subspan(prompt);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const auto token = static_cast<TokenId>(i);
+    const auto times = std::ranges::count(answer, token);
+    if (std::ranges::count(text, token) > 0 && settings.repetition_penalty != 1) {
+      row[i] =
+          row[i] > 0 ? row[i] / settings.repetition_penalty : row[i] * settings.repetition_penalty;
+    }
+    row[i] -= settings.frequency_penalty * static_cast<float>(times);
+    if (times > 0) row[i] -= settings.presence_penalty;
+    for (const LogitBias& one : settings.logit_bias) row[i] += one.token == token ? one.bias : 0;
+    if (std::ssize(answer) < settings.min_tokens && std::ranges::count(stop_ids, token) > 0) {
+      row[i] = -kInfinity;
+    }
+  }
+  for (const std::vector<TokenId>& word : settings.bad_words) {
+    const std::span<const TokenId> before = std::span(word).first(word.size() - 1);
+    if (before.size() > answer.size()) continue;
+    if (std::ranges::equal(before, answer.last(before.size()))) {
+      row[static_cast<std::size_t>(word.back())] = -kInfinity;
+    }
+  }
+  return row;
+}
+
+ChoiceSettings drawn_settings(SeededRandom& random, std::int32_t vocab_size) {
+  const auto token = [&] {
+    return static_cast<TokenId>(random.below(static_cast<std::uint64_t>(vocab_size)));
+  };
+  const auto drawn = [&](float least, float most) {
+    return least + (most - least) * static_cast<float>(random.below(9)) / 8;
+  };
+  ChoiceSettings settings;
+  if (random.chance(0.5)) settings.presence_penalty = drawn(-2, 2);
+  if (random.chance(0.5)) settings.frequency_penalty = drawn(-2, 2);
+  if (random.chance(0.5)) settings.repetition_penalty = drawn(0.5f, 3);
+  if (random.chance(0.3)) settings.logit_bias = {{token(), drawn(-4, 4)}};
+  if (random.chance(0.3)) settings.min_tokens = random.between(1, 20);
+  // Of the same last token, so that another may always come.
+  const TokenId last = token();
+  for (std::uint64_t words = random.chance(0.5) ? random.below(4) : 0; words > 0; --words) {
+    std::vector<TokenId>& word = settings.bad_words.emplace_back();
+    for (std::uint64_t before = random.below(3); before > 0; --before) word.push_back(token());
+    word.push_back(last);
+  }
+  return settings;
+}
 
 ToyModel::ToyModel(std::int32_t vocab_size, Position max_positions) {
   info_.name = "toy";
@@ -172,12 +225,16 @@ std::vector<float> ToyModel::logits_after(std::span<const TokenId> text) const {
 
 std::vector<TokenId> ToyModel::decode(std::span<const TokenId> prefix, Position end_position,
                                       const SamplingParams& sampling, std::uint64_t seed,
-                                      std::span<const TokenId> stop_ids) const {
+                                      std::span<const TokenId> stop_ids,
+                                      const ChoiceSettings& settings) const {
   std::vector<TokenId> text(prefix.begin(), prefix.end());
   const Position end = std::min(end_position, info_.max_positions);
   while (static_cast<Position>(text.size()) < end) {
     const auto position = static_cast<Position>(text.size());
-    text.push_back(choose(logits_after(text), sampling, seed, position));
+    const std::vector<float> row =
+        adjusted_plainly(logits_after(text), text, prefix.size(), stop_ids, settings);
+    if (std::ranges::max(row) == -kInfinity) break;  // the session fails there
+    text.push_back(choose(row, sampling, seed, position));
     if (std::find(stop_ids.begin(), stop_ids.end(), text.back()) != stop_ids.end()) break;
   }
   return text;

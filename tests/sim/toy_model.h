@@ -16,6 +16,7 @@
 #include "common/engine/model/cell_values.h"
 #include "common/engine/model/model.h"
 #include "common/engine/sampling/sampling.h"
+#include "emulation/random/random.h"
 
 namespace outrider {
 
@@ -65,7 +66,8 @@ class ToyModel final : public Model, public RowLogits {
   // (prefix included) that every verifying session must give.
   std::vector<TokenId> decode(std::span<const TokenId> prefix, Position end_position,
                               const SamplingParams& sampling, std::uint64_t seed,
-                              std::span<const TokenId> stop_ids = {}) const;
+                              std::span<const TokenId> stop_ids = {},
+                              const ChoiceSettings& settings = {}) const;
 
  private:
   std::vector<float> hidden_of(const std::vector<std::vector<TokenId>>& texts) const;
@@ -81,5 +83,14 @@ class ToyModel final : public Model, public RowLogits {
   std::atomic<int> broken_passes_ = 0;
   std::atomic<bool> held_back_ = false;
 };
+
+// ChoiceSettings once more, token by token over the whole text: the row that is chosen from.
+// prompt: the text's tokens that are no answer's.
+std::vector<float> adjusted_plainly(std::vector<float> row, std::span<const TokenId> text,
+                                    std::size_t prompt, std::span<const TokenId> stop_ids,
+                                    const ChoiceSettings& settings);
+
+// Settings of any kind that leave a token of each row; vocab_size: at least 3.
+ChoiceSettings drawn_settings(SeededRandom& random, std::int32_t vocab_size);
 
 }  // namespace outrider

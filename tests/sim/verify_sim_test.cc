@@ -85,6 +85,10 @@ struct SimulatedRun {
     open.sampling.temperature = random.chance(0.5) ? 0.0f : 1.0f;
     open.seed = random.below(1000);
     if (random.chance(0.2)) open.stop_ids = {0};
+    if (model.info().vocab_size >= 3 && random.chance(0.4)) {
+      open.set_settings(drawn_settings(random, model.info().vocab_size),
+                        static_cast<Position>(open.prefix.size()));
+    }
     open.policy.pass_policy = random.chance(0.4) ? PassPolicy::kEager : PassPolicy::kOnRequest;
     open.policy.patience = random.between(Duration{0}, from_ms(20));
     open.policy.wants_exits = random.chance(0.7);

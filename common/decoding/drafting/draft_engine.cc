@@ -36,6 +36,34 @@ Status DraftEngine::guess_beside(Model& second) {
   return {};
 }
 
+void DraftEngine::set_choice(const TokenChoice& choice) {
+  if (second_ != nullptr) second_->set_choice(choice);
+  if (choice == choice_) return;
+  choice_ = choice;
+  begin_adjuster();
+}
+
+void DraftEngine::begin_adjuster() {
+  adjuster_ = RowAdjuster(choice_.settings, choice_.answer_begin, choice_.stop_ids);
+  adjuster_.append(text_);
+}
+
+void DraftEngine::append_text(std::span<const TokenId> tokens) {
+  text_.insert(text_.end(), tokens.begin(), tokens.end());
+  adjuster_.append(tokens);
+}
+
+// The tokens of the uncommitted rows down to the slot's.
+std::vector<TokenId> DraftEngine::path_to(Slot slot) const {
+  const KvSlots& slots = cache_->slots();
+  std::vector<TokenId> path;
+  for (; slot != kRootSlot && !slots.is_committed(slot); slot = slots.parent(slot)) {
+    path.push_back(tokens_.at(static_cast<std::size_t>(slot)));
+  }
+  std::ranges::reverse(path);
+  return path;
+}
+
 Result<DraftStepDone> DraftEngine::run(const DraftStep& step, const std::atomic<bool>* abandoned) {
   if (second_ == nullptr) return run_own(step, abandoned);
   OUTRIDER_ASSIGN_OR_RETURN(const DraftStepDone beside, second_->run(step));
@@ -52,13 +80,7 @@ Result<DraftStepDone> DraftEngine::run_own(const DraftStep& step,
                                            const std::atomic<bool>* abandoned) {
   const TimePoint begin = clock_.now();
   KvSlots& slots = cache_->slots();
-  if (step.keep && *step.keep < slots.committed()) slots.truncate(*step.keep);
-  if (step.keep) slots.release_all_uncommitted();
-  if (step.commit) slots.commit(*step.commit);
-  for (const Slot slot : step.release) {
-    // What died with a commit is free already.
-    if (slots.holds(slot) && !slots.is_committed(slot)) slots.release(slot);
-  }
+  move_text(step);
   DraftStepDone done;
   OUTRIDER_RETURN_IF_ERROR(make_rows(step, done));
   abandoned_ = abandoned;
@@ -73,15 +95,35 @@ Result<DraftStepDone> DraftEngine::run_own(const DraftStep& step,
   }
   OUTRIDER_RETURN_IF_ERROR(passed);
   OUTRIDER_RETURN_IF_ERROR(check_logits(rows_, output_));
-  if (!step.catch_up.empty()) slots.commit(rows_.back().slot);
-  if (step.guess_after_catch_up) {
-    done.guesses.push_back(guess(0, slots.committed(), step.fan_out));
+  if (!step.catch_up.empty()) {
+    slots.commit(rows_.back().slot);
+    append_text(step.catch_up);
   }
+  if (step.guess_after_catch_up) done.guesses.push_back(guess(0, kRootSlot, step.fan_out));
   for (std::size_t i = 0; i < done.slots.size(); ++i) {
-    done.guesses.push_back(guess(i, slots.position(done.slots[i]) + 1, step.fan_out));
+    done.guesses.push_back(guess(i, done.slots[i], step.fan_out));
   }
   done.compute = clock_.now() - begin - output_.waited;
   return done;
+}
+
+// What the step cuts, commits and frees before its rows.
+void DraftEngine::move_text(const DraftStep& step) {
+  KvSlots& slots = cache_->slots();
+  if (step.keep && *step.keep < slots.committed()) {
+    slots.truncate(*step.keep);
+    text_.resize(static_cast<std::size_t>(*step.keep));
+    begin_adjuster();
+  }
+  if (step.keep) slots.release_all_uncommitted();
+  if (step.commit) {
+    append_text(path_to(*step.commit));
+    slots.commit(*step.commit);
+  }
+  for (const Slot slot : step.release) {
+    // What died with a commit is free already.
+    if (slots.holds(slot) && !slots.is_committed(slot)) slots.release(slot);
+  }
 }
 
 Status DraftEngine::make_rows(const DraftStep& step, DraftStepDone& done) {
@@ -100,14 +142,20 @@ Status DraftEngine::make_rows(const DraftStep& step, DraftStepDone& done) {
     OUTRIDER_ASSIGN_OR_RETURN(const Slot slot, slots.append(above));
     rows_.push_back({cache_.get(), slot, row.token, true});
     done.slots.push_back(slot);
+    const auto place = static_cast<std::size_t>(slot);
+    if (tokens_.size() <= place) tokens_.resize(place + 1);
+    tokens_[place] = row.token;
   }
   return {};
 }
 
-// None of a row for which the model has no logits.
-std::vector<Guess> DraftEngine::guess(std::size_t row, Position position, int fan_out) const {
+// Of what follows the slot's row; none of a row for which the model has no logits.
+std::vector<Guess> DraftEngine::guess(std::size_t row, Slot slot, int fan_out) {
   if (!output_.has_row(row)) return {};
-  return guess_next(output_.row(row), choice_.sampling, choice_.seed, position, fan_out);
+  const std::vector<TokenId> path = path_to(slot);
+  const Position position = cache_->slots().committed() + std::ssize(path);
+  return guess_next(adjuster_.adjust(output_.row(row), path, adjusted_), choice_.sampling,
+                    choice_.seed, position, fan_out);
 }
 
 }  // namespace outrider

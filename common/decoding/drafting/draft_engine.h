@@ -10,12 +10,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/decoding/drafting/draft_step.h"
 #include "common/engine/model/model.h"
+#include "common/engine/sampling/row_adjuster.h"
 #include "common/engine/sampling/sampling.h"
 
 namespace outrider {
@@ -32,10 +34,7 @@ class DraftEngine final {
 
   // Guesses are chosen as the target chooses its tokens, with the same noise. Set before the first
   // step of an answer.
-  void set_choice(const TokenChoice& choice) {
-    choice_ = choice;
-    if (second_ != nullptr) second_->set_choice(choice);
-  }
+  void set_choice(const TokenChoice& choice);
 
   // Blocks while the model computes. abandoned: becomes true, perhaps during the pass, when the
   // step's rows are obsolete; only steps that grow look at it. Outlives the call.
@@ -47,13 +46,21 @@ class DraftEngine final {
 
   Result<DraftStepDone> run_own(const DraftStep& step, const std::atomic<bool>* abandoned);
   Status make_rows(const DraftStep& step, DraftStepDone& done);
-  std::vector<Guess> guess(std::size_t row, Position position, int fan_out) const;
+  void move_text(const DraftStep& step);
+  void append_text(std::span<const TokenId> tokens);
+  void begin_adjuster();
+  std::vector<TokenId> path_to(Slot slot) const;
+  std::vector<Guess> guess(std::size_t row, Slot slot, int fan_out);
 
   Model& model_;
   const Clock& clock_;
   const std::unique_ptr<KvCache> cache_;
   std::unique_ptr<DraftEngine> second_;  // null: none. Its slots have the same numbers
   TokenChoice choice_;
+  RowAdjuster adjuster_;                          // at the end of text_
+  std::vector<TokenId> text_;                     // committed in the cache
+  std::vector<TokenId> tokens_;                   // by slot: of uncommitted rows
+  std::vector<float> adjusted_;                   // reused from row to row
   std::vector<Row> rows_;                         // reused from step to step
   const std::atomic<bool>* abandoned_ = nullptr;  // of the current step
   PassOutput output_;

@@ -11,7 +11,14 @@ struct SizeOfBody {
     return (open.prefix.size() + open.stop_ids.size()) * sizeof(TokenId) +
            open.tokenizer_hash.size() + open.expected_fingerprint.size() +
            open.expected_arithmetic_id.size() + open.replaced_session.size() +
-           open.session_key.size() + open.prefix_hash.size();
+           open.session_key.size() + open.prefix_hash.size() + (*this)(open.settings);
+  }
+  std::size_t operator()(const ChoiceSettings& settings) const {
+    std::size_t bytes = settings.logit_bias.size() * sizeof(LogitBias);
+    for (const std::vector<TokenId>& word : settings.bad_words) {
+      bytes += sizeof(word) + word.size() * sizeof(TokenId);
+    }
+    return bytes;
   }
   std::size_t operator()(const Grow& grow) const {
     std::size_t bytes = grow.nodes.size() * sizeof(GrowNode);
@@ -27,6 +34,13 @@ struct SizeOfBody {
 };
 
 }  // namespace
+
+void Open::set_settings(const ChoiceSettings& asked, Position begin) {
+  settings = asked;
+  const bool change = !settings.change_nothing();
+  noise_version = change ? kAdjustedNoiseVersion : kNoiseVersion;
+  answer_begin = change ? begin : 0;
+}
 
 std::size_t size_in_memory(const EdgeMessage& message) {
   return sizeof(EdgeMessage) + std::visit(SizeOfBody{}, message.body);

@@ -17,9 +17,9 @@
 #include "common/base/clock.h"
 #include "common/base/types.h"
 #include "common/decoding/protocol/pass_costs.h"
+#include "common/decoding/request/text_options.h"
 #include "common/decoding/tree/grow.h"
 #include "common/engine/sampling/sampling.h"
-#include "common/decoding/request/text_options.h"
 
 namespace outrider {
 
@@ -72,6 +72,14 @@ struct Open {
   bool ignore_target_stops = false;  // only stop_ids and end_position end the answer
   ServiceTier service_tier = ServiceTier::kDefault;
   bool accepts_server_nodes = false;  // verdicts may walk along nodes that the edge never sent
+  // Where they change anything, noise_version is kAdjustedNoiseVersion (set_settings()).
+  ChoiceSettings settings = {};
+  // The position of the answer's first token, from which `settings` count; at most the prefix's
+  // length. 0: the prefix is the prompt.
+  Position answer_begin = 0;
+
+  // Those of an answer whose first token has this position.
+  void set_settings(const ChoiceSettings& asked, Position begin);
 };
 
 // A piece of an Open's prefix. All but the last hold at least kPrefixPiece ids.

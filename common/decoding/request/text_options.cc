@@ -5,6 +5,12 @@
 
 namespace outrider {
 
+std::vector<TokenId> all_stop_ids(const TextOptions& text, std::vector<TokenId> of_prompt) {
+  if (text.ignore_eos) of_prompt.clear();
+  of_prompt.insert(of_prompt.end(), text.stop_token_ids.begin(), text.stop_token_ids.end());
+  return of_prompt;
+}
+
 void settle_seed(TextOptions& text) {
   if (!text.draws_seed || text.choice.sampling.temperature == 0.0f) return;
   constexpr std::uint64_t kExact = (std::uint64_t{1} << 53) - 1;

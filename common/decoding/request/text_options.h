@@ -29,9 +29,14 @@ struct TextOptions {
   bool draws_seed = false;       // settle_seed() draws choice.seed
   std::int64_t max_tokens = -1;  // -1: until a stop or the end of the context
   std::vector<std::string> stop = {};
-  bool ignore_eos = false;  // the model's stop tokens do not end it
+  std::vector<std::string> bad_words = {};   // beside those of choice.settings, as texts
+  bool ignore_eos = false;                   // the model's stop tokens do not end it
+  std::vector<TokenId> stop_token_ids = {};  // they end it as well
   ServiceTier service_tier = ServiceTier::kDefault;
 };
+
+// The tokens that end an answer whose prompt, in its model's form, ends at `of_prompt`.
+std::vector<TokenId> all_stop_ids(const TextOptions& text, std::vector<TokenId> of_prompt);
 
 // Draws the seed of an answer for which none was given, once, before its first Open. It is less
 // than 2^53, which every program that reads JSON reads exactly. Without noise (temperature 0) no

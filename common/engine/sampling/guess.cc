@@ -25,6 +25,7 @@ std::vector<Guess> guess_next(std::span<const float> logits, const SamplingParam
                               std::uint64_t seed, Position position, int fan_out) {
   const std::vector<Candidate> best = rank(logits, sampling, seed, position, fan_out + 1);
   std::vector<Guess> guesses;
+  if (!best.empty() && std::isinf(best[0].score)) return guesses;
   const bool greedy = sampling.temperature == 0.0f;
   const double sum = greedy && !best.empty() ? sum_of_exponentials(logits, best[0].score) : 1;
   for (std::size_t i = 0; i < best.size() && i < static_cast<std::size_t>(fan_out); ++i) {

@@ -22,7 +22,8 @@ struct Guess {
 
 // Guesses for the token at `position` from one row of logits [vocab], best first by perturbed
 // score. Confidence: the softmax at T = 0; at T > 0 the logistic of the perturbed gap to the best
-// other candidate, so the first is above 1/2 and the others below.
+// other candidate, so the first is above 1/2 and the others below. None of a row with no entry
+// above -infinity.
 std::vector<Guess> guess_next(std::span<const float> logits, const SamplingParams& sampling,
                               std::uint64_t seed, Position position, int fan_out);
 

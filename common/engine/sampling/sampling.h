@@ -17,11 +17,14 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/engine/sampling/choice_settings.h"
 
 namespace outrider {
 
 // The version of generator, noise and filter order. Both sides of a stream must agree on it.
 inline constexpr std::uint32_t kNoiseVersion = 2;
+// The same where ChoiceSettings come first. A peer that does not know them refuses it.
+inline constexpr std::uint32_t kAdjustedNoiseVersion = 3;
 
 // Filters apply in this order: top_k, then top_p and min_p on the softmax at `temperature` of what
 // top_k left, whose weights count in units of 2^-40. Names and meanings are llama.cpp's.
@@ -34,10 +37,15 @@ struct SamplingParams {
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
 
-// The inputs of the law of choice beside logits and position.
+// The inputs of the law of choice beside logits, position and text.
 struct TokenChoice {
   SamplingParams sampling = {};
   std::uint64_t seed = 0;
+  ChoiceSettings settings = {};        // what row_adjuster.h makes of a row first
+  Position answer_begin = 0;           // of the answer that they count in
+  std::vector<TokenId> stop_ids = {};  // that their min_tokens holds back
+
+  friend bool operator==(const TokenChoice&, const TokenChoice&) = default;
 };
 
 // Rejects NaN, infinities and values out of range, naming the field.

@@ -41,6 +41,13 @@ Open example_open() {
   open.template_hash = std::string(64, 'c');
   open.ignore_target_stops = true;
   open.accepts_server_nodes = true;
+  open.set_settings({.presence_penalty = 0.5f,
+                     .frequency_penalty = -2,
+                     .repetition_penalty = 1.1f,
+                     .logit_bias = {{0, -100}, {2147483647, 1.5f}},
+                     .min_tokens = 9,
+                     .bad_words = {{1, 2}, {0}}},
+                    2);
   return open;
 }
 
@@ -48,7 +55,9 @@ TEST(Codec, OpenKeepsEveryField) {
   const Open sent = example_open();
   const Open open = through_the_wire(sent);
   EXPECT_EQ(open.protocol_version, kProtocolVersion);
-  EXPECT_EQ(open.noise_version, kNoiseVersion);
+  EXPECT_EQ(open.noise_version, kAdjustedNoiseVersion);
+  EXPECT_EQ(open.settings, sent.settings);
+  EXPECT_EQ(open.answer_begin, 2);
   EXPECT_EQ(open.tokenizer_hash, sent.tokenizer_hash);
   EXPECT_EQ(open.sampling, sent.sampling);
   EXPECT_EQ(open.seed, sent.seed);
@@ -64,9 +73,20 @@ TEST(Codec, OpenKeepsEveryField) {
   EXPECT_TRUE(open.accepts_server_nodes);
 }
 
+TEST(Codec, SettingsThatChangeNothingCostNoBytes) {
+  Open open = example_open();
+  open.set_settings({}, 3);
+  EXPECT_EQ(open.noise_version, kNoiseVersion);
+  EXPECT_EQ(open.answer_begin, 0);
+  const std::string without = serialize(EdgeMessage{0, 0, open});
+  open.settings.presence_penalty = 1;
+  EXPECT_EQ(serialize(EdgeMessage{0, 0, open}).size(), without.size() + 2 + 1 + 5);
+}
+
 // Older edges send the same bytes.
 TEST(Codec, NoTemplateHashCostsNoBytes) {
   Open open = example_open();
+  open.set_settings({}, 0);
   const std::string with = serialize(EdgeMessage{0, 0, open});
   open.template_hash.clear();
   // In addition to the hash: its tag and length, and a second byte of the message's length.

@@ -129,13 +129,15 @@ TokenId ExitProbe::choose_in_row(std::size_t exit, const Watched& rider, std::si
                                  Position position) {
   const Open& open = rider.opened();
   const std::optional<float> surest = surest_below(*rider.plan, row);
+  const std::span<const float> adjusted = rider.session->adjuster().adjust(
+      logits(exit, rider, row), path_to(*rider.plan, row), adjusted_);
   const std::vector<Candidate> ranked =
-      rank(logits(exit, rider, row), open.sampling, open.seed, position, surest ? kRanked : 2);
+      rank(adjusted, open.sampling, open.seed, position, surest ? kRanked : 2);
   const DraftedComparison comparison =
       compare_drafted(ranked, *rider.plan, row, prior(exit, rider));
   const TopPair& top_pair = top_pairs_.emplace_back(comparison.top_pair);
   RowEvidence& evidence = rows_.emplace_back();
-  evidence.spread = spread_of(logits(exit, rider, row));
+  evidence.spread = spread_of(adjusted);
   evidence.odds = surest ? log_odds(*surest) : 0;
   if (top_pair.drafted_any && comparison.margin >= 0) {
     evidence.kind = RowKind::kDrafted;

@@ -90,6 +90,7 @@ class ExitProbe final : public LayerTap {
   std::vector<std::size_t> num_seen_;       // by exit: so many of rows_of_pass_
   std::vector<TopPair> top_pairs_;          // of the walk at hand
   std::vector<RowEvidence> rows_;           // of the walk at hand
+  std::vector<float> adjusted_;             // reused from row to row
 };
 
 }  // namespace outrider

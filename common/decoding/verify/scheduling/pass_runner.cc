@@ -2,9 +2,12 @@
 #include "common/decoding/verify/scheduling/pass_runner.h"
 
 #include <algorithm>
+#include <limits>
+#include <string>
 
 #include "common/decoding/verify/session/session.h"
 #include "common/engine/model/row_check.h"
+#include "common/engine/sampling/noise.h"
 #include "common/engine/sampling/sampling.h"
 
 namespace outrider {
@@ -156,33 +159,53 @@ std::vector<std::size_t> rows_ahead(const PassPlan& plan, std::size_t row,
   return taken;
 }
 
-void ChosenWalk::run(const Rider& rider, const VerifySession& session, const PassRunner& runner) {
+// By the law of choice, behind a row of the rider.
+Result<TokenId> ChosenWalk::choose_from(std::span<const float> logits, const Rider& rider,
+                                        const VerifySession& session, std::size_t row) {
   const Open& open = session.opened();
+  const std::vector<TokenId> path = path_to(rider.plan, row);
+  const Position position = session.tree().end() + std::ssize(path);
+  const RowAdjuster& adjuster = session.adjuster();
+  const std::span<const float> adjusted = adjuster.adjust(logits, path, adjusted_);
+  if (adjuster.adjusts() && max_logit(adjusted) == -std::numeric_limits<float>::infinity()) {
+    return failed_precondition("settings: min_tokens and bad_words leave no token for position " +
+                               std::to_string(position) + ". Remedy: forbid less");
+  }
+  return choose(adjusted, open.sampling, open.seed, position);
+}
+
+Status ChosenWalk::run(const Rider& rider, const VerifySession& session, const PassRunner& runner) {
   chosen_.assign(rider.plan.nodes.size() + 1, std::nullopt);
-  session.walk(rider.plan, [&](std::size_t row, Position position) {
-    std::optional<TokenId> token = runner.chosen(rider, row);
-    if (!token) token = choose(runner.logits(rider, row), open.sampling, open.seed, position);
-    chosen_[row] = token;
+  Status status;
+  session.walk(rider.plan, [&](std::size_t row, Position) {
+    chosen_[row] = runner.chosen(rider, row);
+    if (chosen_[row]) return *chosen_[row];
+    const Result<TokenId> token = choose_from(runner.logits(rider, row), rider, session, row);
+    status = token.status();
+    if (!status.ok()) return kNoToken;
+    chosen_[row] = *token;
     return *token;
   });
+  return status;
 }
 
 Status ChosenWalk::run_on_demand(const Rider& rider, const VerifySession& session,
                                  PassRunner& runner) {
-  const Open& open = session.opened();
   std::vector<bool> there(rider.plan.nodes.size() + 1, false);
   chosen_.assign(there.size(), std::nullopt);
   Status status;
-  session.walk(rider.plan, [&](std::size_t row, Position position) {
+  session.walk(rider.plan, [&](std::size_t row, Position) {
     if (!there[row]) {
       const std::vector<std::size_t> rows = rows_ahead(rider.plan, row, there);
       for (const std::size_t one : rows) there[one] = true;
       status = runner.demand(rider, rows);
     }
     if (!status.ok()) return kNoToken;
-    const TokenId token = choose(runner.logits(rider, row), open.sampling, open.seed, position);
-    chosen_[row] = token;
-    return token;
+    const Result<TokenId> token = choose_from(runner.logits(rider, row), rider, session, row);
+    status = token.status();
+    if (!status.ok()) return kNoToken;
+    chosen_[row] = *token;
+    return *token;
   });
   return status;
 }

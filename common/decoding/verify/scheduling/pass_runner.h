@@ -117,18 +117,23 @@ class ChosenWalk final {
   void clear() { chosen_.clear(); }
   bool is_done() const { return !chosen_.empty(); }
 
-  // rider: the session's, whose rows `runner` has computed, with their logits.
-  void run(const Rider& rider, const VerifySession& session, const PassRunner& runner);
+  // rider: the session's, whose rows `runner` has computed, with their logits. FAILED_PRECONDITION:
+  // the answer's settings forbid every token.
+  Status run(const Rider& rider, const VerifySession& session, const PassRunner& runner);
   // The same where `runner` demands(): of the row that the walk stands at, together with rows below
   // it that it will likely come to. A few rows take little longer than one, as the output matrix is
-  // read once for them. Errors: of their logits.
+  // read once for them. Errors: of their logits, and as run().
   Status run_on_demand(const Rider& rider, const VerifySession& session, PassRunner& runner);
 
   // What stands behind this row, in Chooser's numbering; nothing where the walk did not come.
   std::optional<TokenId> chosen(std::size_t row) const { return chosen_.at(row); }
 
  private:
+  Result<TokenId> choose_from(std::span<const float> logits, const Rider& rider,
+                              const VerifySession& session, std::size_t row);
+
   std::vector<std::optional<TokenId>> chosen_;  // by row
+  std::vector<float> adjusted_;                 // reused from row to row
 };
 
 // Rows to compute for a walk that stands at `row`, in Chooser's numbering: itself, then the

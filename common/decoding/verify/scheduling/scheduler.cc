@@ -136,7 +136,7 @@ void Scheduler::compute() {
 
 void Scheduler::finish(TimePoint now) {
   OUTRIDER_CHECK(turn_.has_value());
-  const Turn turn = *std::exchange(turn_, std::nullopt);
+  Turn turn = *std::exchange(turn_, std::nullopt);
   last_end_ = now;
   check_draft(std::exchange(drafted_on_, {}));
   choose(turn.riders);
@@ -150,15 +150,15 @@ void Scheduler::finish(TimePoint now) {
 }
 
 // Of all riders, before any verdict leaves: side by side, where the model has threads.
-void Scheduler::choose(std::span<const Rider> riders) {
-  std::vector<std::pair<const Rider*, VerifyStream*>> choosing;
-  for (const Rider& rider : riders) {
+void Scheduler::choose(std::span<Rider> riders) {
+  std::vector<std::pair<Rider*, VerifyStream*>> choosing;
+  for (Rider& rider : riders) {
     if (rider.status.ok()) choosing.emplace_back(&rider, &sessions_.find(rider.stream)->second);
   }
   const auto choose_some = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const auto& [rider, stream] = choosing[static_cast<std::size_t>(i)];
-      stream->choose(*rider, runner_);
+      rider->status = stream->choose(*rider, runner_);
     }
   };
   if (runner_.threads() == nullptr) return choose_some(0, std::ssize(choosing));

@@ -113,7 +113,7 @@ class Scheduler final {
     bool exits;
   };
 
-  void choose(std::span<const Rider> riders);
+  void choose(std::span<Rider> riders);
   void count_turn(const Turn& turn, const TurnCost& cost, TimePoint now);
   void finish_rider(const Rider& rider, TurnCost& cost, TimePoint now);
   void announce_pass_limit(TimePoint now);

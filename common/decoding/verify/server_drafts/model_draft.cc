@@ -340,8 +340,11 @@ void ModelDraft::grow(Lane& lane, std::size_t row, bool in_pass) {
   const Open& open = lane.session->opened();
   const MirroredTree& tree = lane.session->tree();
   const Position position = tree.end() + static_cast<Position>(lane.chain.size());
-  const std::vector<Guess> guesses =
-      guess_next(output_.row(row), open.sampling, open.seed, position, 1);
+  std::vector<TokenId> path;
+  for (const Link& link : lane.chain) path.push_back(link.token);
+  const std::span<const float> logits =
+      lane.session->adjuster().adjust(output_.row(row), path, adjusted_);
+  const std::vector<Guess> guesses = guess_next(logits, open.sampling, open.seed, position, 1);
   if (guesses.empty()) {
     lane.chance = 0;
     return;

@@ -136,6 +136,7 @@ class ModelDraft final {
   Duration compute_{0};
   std::vector<Row> rows_;
   PassOutput output_;
+  std::vector<float> adjusted_;  // reused from row to row
 };
 
 }  // namespace outrider

@@ -14,6 +14,17 @@ bool EndRule::ends_at(TokenId token, Position position) const {
   return position + 1 >= end_position || stops(token);
 }
 
+std::vector<TokenId> path_to(const PassPlan& plan, std::size_t row) {
+  std::vector<TokenId> path;
+  for (auto at = static_cast<std::int32_t>(row) - 1; at >= 0;) {
+    const PassPlan::NodeRow& node = plan.nodes[static_cast<std::size_t>(at)];
+    path.push_back(node.token);
+    at = node.parent;
+  }
+  std::ranges::reverse(path);
+  return path;
+}
+
 EndRule make_end_rule(const Open& open, const Target& target) {
   std::vector<TokenId> stops;
   if (!open.ignore_target_stops) stops = target.model.stop_ids;

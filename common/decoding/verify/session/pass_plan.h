@@ -54,6 +54,9 @@ inline std::size_t row_after(std::int32_t node) {
   return static_cast<std::size_t>(std::int64_t{node} + 1);
 }
 
+// The tokens of the nodes from the root to the one that the row follows.
+std::vector<TokenId> path_to(const PassPlan& plan, std::size_t row);
+
 // The law of choice applied to the logits of a row (row_after()); position is that of the token to
 // choose.
 using Chooser = std::function<TokenId(std::size_t row, Position position)>;

@@ -78,6 +78,8 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
       prefix_end_(static_cast<Position>(open.prefix.size())),
       end_rule_(make_end_rule(open, target)),
       tree_(std::exchange(open_.prefix, {})),
+      adjuster_(open_.settings, open_.answer_begin > 0 ? open_.answer_begin : prefix_end_,
+                end_rule_.stop_ids),
       policy_(open.policy),
       cached_end_(setup_.cached),
       acked_(prefix_end_),
@@ -87,6 +89,7 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
       book_(now) {
   OUTRIDER_CHECK(cached_end_ >= 0 && cached_end_ < prefix_end_);
   OUTRIDER_CHECK(setup_.prefill_chunk >= 1 && limits_.max_rows >= 1);
+  adjuster_.append(tree_.text());
   usage_.prompt_tokens = static_cast<std::uint64_t>(prefix_end_);
   usage_.cached_tokens = static_cast<std::uint64_t>(cached_end_);
   drafts_ = open_.accepts_server_nodes && target.draft_source != DraftSource::kNone;
@@ -322,6 +325,7 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
                  now);
   plan_.reset();
   tree_.commit(verdict.tokens);
+  adjuster_.append(verdict.tokens);
   if (drafts_) tree_.remove_all_unsent();
   cached_end_ = tree_.end() - 1;  // every token but the last was a node
   idle_since_ = now;

@@ -28,6 +28,7 @@
 #include "common/decoding/verify/session/pass_plan.h"
 #include "common/decoding/verify/session/target.h"
 #include "common/engine/sampling/guess.h"
+#include "common/engine/sampling/row_adjuster.h"
 
 namespace outrider {
 
@@ -114,6 +115,9 @@ class VerifySession final {
     return walk_nodes(plan, tree_.end(), end_rule_, choose);
   }
 
+  // The answer's settings, at the end of the committed text.
+  const RowAdjuster& adjuster() const { return adjuster_; }
+
   // Messages to the edge, oldest first.
   std::vector<ServerMessage> take_messages() { return std::exchange(messages_, {}); }
 
@@ -159,6 +163,7 @@ class VerifySession final {
   const EndRule end_rule_;
 
   MirroredTree tree_;
+  RowAdjuster adjuster_;
   Policy policy_;
   Position cached_end_;  // committed positions with keys and values
   Position acked_;

@@ -29,11 +29,12 @@ Status check_same(std::string_view sentence, const std::string& ours, const std:
                              ", here: " + shown(ours) + ")");
 }
 
-Status check_version(std::string_view what, std::uint32_t ours, std::uint32_t theirs) {
-  if (ours == theirs) return {};
+Status check_version(std::string_view what, std::uint32_t theirs, std::uint32_t first,
+                     std::uint32_t last) {
+  if (theirs >= first && theirs <= last) return {};
   return failed_precondition("the edge speaks version " + std::to_string(theirs) + " of " +
-                             std::string(what) + ", and here versions " + std::to_string(ours) +
-                             " to " + std::to_string(ours) +
+                             std::string(what) + ", and here versions " + std::to_string(first) +
+                             " to " + std::to_string(last) +
                              " are spoken. Remedy: edge and server of one release");
 }
 
@@ -56,12 +57,28 @@ Status check_template(const std::string& ours, const std::string& theirs) {
       ". Remedy: ask again, so that the edge reads the target's; or name one with --chat-template");
 }
 
+// A version that says less than the settings do would be a peer's that does not know them.
+Status check_settings(const Open& open, const Target& target) {
+  if (Status status = validate(open.settings, target.limits.vocab_size); !status.ok()) {
+    return status.with_context("settings");
+  }
+  if (!open.settings.change_nothing() && open.noise_version != kAdjustedNoiseVersion) {
+    return invalid_argument("Open.settings: they need noise_version " +
+                            std::to_string(kAdjustedNoiseVersion) + ", and it is " +
+                            std::to_string(open.noise_version));
+  }
+  const auto length = static_cast<Position>(open.prefix.size());
+  if (open.answer_begin >= 0 && open.answer_begin <= length) return {};
+  return invalid_argument("Open.answer_begin: " + std::to_string(open.answer_begin) +
+                          "; expected 0 to the length of the prefix, " + std::to_string(length));
+}
+
 // Expected values are compared only if given.
 Status check_identity(const Open& open, const Target& target) {
-  OUTRIDER_RETURN_IF_ERROR(
-      check_version("Outrider's protocol", kProtocolVersion, open.protocol_version));
-  OUTRIDER_RETURN_IF_ERROR(
-      check_version("the noise that chooses tokens", kNoiseVersion, open.noise_version));
+  OUTRIDER_RETURN_IF_ERROR(check_version("Outrider's protocol", open.protocol_version,
+                                         kProtocolVersion, kProtocolVersion));
+  OUTRIDER_RETURN_IF_ERROR(check_version("the noise that chooses tokens", open.noise_version,
+                                         kNoiseVersion, kAdjustedNoiseVersion));
   OUTRIDER_RETURN_IF_ERROR(check_same(
       "the tokenizer of the draft, or of --tokenizer, is not that of the target, so that one "
       "token means two texts; use a draft of the target's family",
@@ -163,6 +180,7 @@ Status check_open(const Open& open, const Target& target) {
   }
   OUTRIDER_RETURN_IF_ERROR(check_tokens("prefix", open.prefix, target.limits.vocab_size));
   OUTRIDER_RETURN_IF_ERROR(check_tokens("stop_ids", open.stop_ids, target.limits.vocab_size));
+  OUTRIDER_RETURN_IF_ERROR(check_settings(open, target));
   return check_policy(open.policy);
 }
 

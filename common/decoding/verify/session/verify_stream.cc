@@ -136,7 +136,7 @@ Rider VerifyStream::start(StreamId id, TimePoint now, const PassBounds& bounds) 
           .plan = session_->start(now, bounds),
           .cache = lease_.cache.get(),
           .abandoned = hooks_.abandoned.get(),
-          .choice = &choice_};
+          .choice = session_->adjuster().adjusts() ? nullptr : &choice_};
 }
 
 void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
@@ -146,7 +146,8 @@ void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
     probe->watch(*session_, plan, rider.first_logits,
                  [this](const ExitGuess& guess) { hooks_.reports->offer(guess); });
   }
-  if (pruner != nullptr) {
+  // What an exit scores is not adjusted: it would end branches that the settings prefer.
+  if (pruner != nullptr && !session_->adjuster().adjusts()) {
     pruner->watch(session_->opened(), name_.owner.tenant, plan, rider.first_logits);
   }
   const auto tokens = static_cast<Position>(plan.tokens.size());
@@ -172,8 +173,9 @@ Status VerifyStream::finish_rows(Rider& rider, PassRunner& runner) {
   return walk_.run_on_demand(rider, *session_, runner);
 }
 
-void VerifyStream::choose(const Rider& rider, const PassRunner& runner) {
-  if (rider.plan.decides && !walk_.is_done()) walk_.run(rider, *session_, runner);
+Status VerifyStream::choose(const Rider& rider, const PassRunner& runner) {
+  if (!rider.plan.decides || walk_.is_done()) return {};
+  return walk_.run(rider, *session_, runner);
 }
 
 void VerifyStream::show_choices(const Rider& rider, BranchPruner& pruner) const {

@@ -21,6 +21,7 @@
 #include "common/base/status.h"
 #include "common/decoding/protocol/messages.h"
 #include "common/decoding/protocol/open_assembly.h"
+#include "common/decoding/request/slo.h"
 #include "common/decoding/verify/exits/branch_pruner.h"
 #include "common/decoding/verify/exits/exit_probe.h"
 #include "common/decoding/verify/exits/exit_reports.h"
@@ -31,7 +32,6 @@
 #include "common/decoding/verify/session/session.h"
 #include "common/decoding/verify/session/target.h"
 #include "common/engine/model/model.h"
-#include "common/decoding/request/slo.h"
 
 namespace outrider {
 
@@ -108,8 +108,8 @@ class VerifyStream final {
   // The runner has computed the rider's rows; chooses where logits come lazily. Errors: of those.
   Status finish_rows(Rider& rider, PassRunner& runner);
   // Chooses what has not been chosen yet. Changes nothing that others see, so that streams may
-  // choose side by side.
-  void choose(const Rider& rider, const PassRunner& runner);
+  // choose side by side. Errors: ChosenWalk's.
+  Status choose(const Rider& rider, const PassRunner& runner);
   // The pruner that watched its branches hears what was chosen.
   void show_choices(const Rider& rider, BranchPruner& pruner) const;
   // Ends the pass, if that went well: commits, keeps what stands in the cache.

@@ -79,5 +79,27 @@ TEST_F(LazyLogitsWalkTest, ARowThatNothingCanBeChosenFromEndsTheStreamAsElsewher
   EXPECT_EQ(ended(1)->code(), StatusCode::kDataLoss) << ended(1)->to_string();
 }
 
+TEST_F(LazyLogitsWalkTest, SettingsThatForbidEveryTokenEndTheirOwnAnswerAlone) {
+  for (const bool on_demand : {false, true}) {
+    scheduler_.reset();
+    events_.clear();
+    options_.logits_on_demand = on_demand;
+    options_.max_batched_rows = 64;
+    Open forbidding = open_message({1, 2, 3});
+    ChoiceSettings settings;
+    for (TokenId token = 0; token < 8; ++token) settings.bad_words.push_back({token});
+    forbidding.set_settings(settings, 3);
+    const Open other = open_message({4, 5});
+    open(1, forbidding);
+    open(2, other);
+    for (int i = 0; i < 20 && !ended(2); ++i) turn();
+    ASSERT_TRUE(ended(1));
+    EXPECT_EQ(ended(1)->code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(ended(1)->message(),
+                testing::AllOf(testing::HasSubstr("bad_words"), testing::HasSubstr("position 3")));
+    EXPECT_EQ(answer(2), expected(other));
+  }
+}
+
 }  // namespace
 }  // namespace outrider

@@ -45,7 +45,7 @@ TEST(OpenCheck, TakesAGoodOpen) {
 TEST(OpenCheck, WhatAnHonestEdgeMayComeToIsSaidWithoutTheWiresNames) {
   const std::vector<std::function<void(Open&)>> spoilers = {
       [](Open& o) { o.protocol_version = 2; },
-      [](Open& o) { o.noise_version = 3; },
+      [](Open& o) { o.noise_version = 4; },
       [](Open& o) { o.tokenizer_hash = "t2"; },
       [](Open& o) { o.template_hash = std::string(64, 'a'); },
       [](Open& o) { o.expected_fingerprint = "f2"; },
@@ -111,8 +111,31 @@ INSTANTIATE_TEST_SUITE_P(
                 kUnfit,
                 {"version 0 of Outrider's protocol", "1 to 1", "Remedy"}},
         BadOpen{"VersionOfTomorrow", [](Open& o) { o.protocol_version = 999; }, kUnfit, {"999"}},
-        BadOpen{
-            "OtherNoise", [](Open& o) { o.noise_version = 3; }, kUnfit, {"version 3 of the noise"}},
+        BadOpen{"OtherNoise",
+                [](Open& o) { o.noise_version = 4; },
+                kUnfit,
+                {"version 4 of the noise", "2 to 3"}},
+        BadOpen{"SettingsOfAnEdgeThatDoesNotKnowThem",
+                [](Open& o) { o.settings.presence_penalty = 1; },
+                kValue,
+                {"Open.settings", "noise_version 3"}},
+        BadOpen{"PenaltyOutOfRange",
+                [](Open& o) { o.set_settings({.presence_penalty = 3}, 0); },
+                kValue,
+                {"settings", "presence_penalty = 3"}},
+        BadOpen{"BiasBeyondTheVocabulary",
+                [](Open& o) {
+                  o.set_settings({.logit_bias = {{999999, 1}}}, 0);
+                },
+                kValue,
+                {"logit_bias", "999999"}},
+        BadOpen{"AnswerThatBeginsBehindThePrefix",
+                [](Open& o) {
+                  o.set_settings({.presence_penalty = 1},
+                                 static_cast<Position>(o.prefix.size()) + 1);
+                },
+                kValue,
+                {"Open.answer_begin"}},
         BadOpen{"OtherTokenizer",
                 [](Open& o) { o.tokenizer_hash = "t2"; },
                 kUnfit,

@@ -229,7 +229,14 @@ Status check_pack_levels(const GenerationConfig& config, const ModelPack& pack) 
 }
 
 Status validate(const GenerationConfig& config) {
-  OUTRIDER_RETURN_IF_ERROR(validate(config.answer.text.choice.sampling));
+  const TextOptions& text = config.answer.text;
+  OUTRIDER_RETURN_IF_ERROR(validate(text.choice.sampling));
+  OUTRIDER_RETURN_IF_ERROR(validate(text.choice.settings, 0));
+  if (text.max_tokens >= 0 && text.choice.settings.min_tokens > text.max_tokens) {
+    return invalid_argument("--min-tokens " + std::to_string(text.choice.settings.min_tokens) +
+                            " is more than --max-tokens " + std::to_string(text.max_tokens) +
+                            ". Remedy: at most as many");
+  }
   const SpeculationOptions& speculated = config.answer.speculation;
   OUTRIDER_RETURN_IF_ERROR(check_draft_source(config));
   if (speculated.tree.kind != TreeKind::kChain && speculated.chosen() != Strategy::kSd) {

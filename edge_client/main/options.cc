@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/main/options.h"
 
-#include <charconv>
 #include <limits>
 #include <string>
-#include <system_error>
-#include <type_traits>
 
 #include "common/base/address.h"
 #include "common/engine/model/devices/device_models.h"
@@ -13,6 +10,7 @@
 #include "common/serving/cli/quantities.h"
 #include "common/serving/cli/web_flags.h"
 #include "common/serving/tools/answer_reading.h"
+#include "edge_client/main/sampling_flags.h"
 
 namespace outrider {
 namespace {
@@ -20,8 +18,6 @@ namespace {
 constexpr char kModelGroup[] = "Models";
 constexpr char kDraftingGroup[] = "Drafting, rarely needed";
 constexpr char kAnswerGroup[] = "The answer";
-constexpr char kSamplingGroup[] = "Sampling (the same seed gives the same text whatever the draft)";
-constexpr char kMoreSamplingGroup[] = "Sampling, rarely needed";
 constexpr char kTargetGroup[] = "Target on this device";
 constexpr char kPruningGroup[] = "Target on this device, rarely needed";
 constexpr char kFailoverGroup[] = "Between the server's target and this device's";
@@ -256,58 +252,6 @@ void add_failover_flags(CLI::App& command, AnswerOptions& options) {
   add_megabytes(command, "--metered-limit", generation.metered_limit, CLI::Range(0.0, 1e9),
                 "Megabytes to and from the server after which --target decides alone; 0: no limit")
       ->group(kFailoverGroup);
-}
-
-// -1: nothing, a fresh seed for each answer.
-Result<std::optional<std::uint64_t>> parse_seed(const std::string& text) {
-  std::uint64_t seed = 0;
-  if (text == "-1") return std::optional<std::uint64_t>();
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, seed);
-  const bool octal = text.size() > 1 && text.starts_with('0');
-  if (error == std::errc() && rest == end && !octal) return std::optional(seed);
-  return invalid_argument(printable(text) +
-                          ": must be a whole number from 0 to 2^64 - 1, or -1 for a fresh seed");
-}
-
-void add_sampling_flags(CLI::App& command, GenerationConfig& o) {
-  const auto add = [&command](const char* name, auto& said, auto& standing, const CLI::Range& range,
-                              const char* help) {
-    using Value = std::remove_reference_t<decltype(standing)>;
-    command
-        .add_option_function<Value>(
-            name, [&said, &standing](const Value& value) { said = standing = value; }, help)
-        ->check(range)
-        ->group(kSamplingGroup);
-  };
-  constexpr std::int32_t kMaxTopK = std::numeric_limits<std::int32_t>::max();
-  SamplingDefaults& said = o.sampling;
-  SamplingParams& standing = o.answer.text.choice.sampling;
-  add("--temp", said.temperature, standing.temperature, CLI::Range(0.0, 100.0),
-      "Temperature; 0: always the likeliest [the target's, or else 0]");
-  add("--top-k", said.top_k, standing.top_k, CLI::Range(0, kMaxTopK),
-      "Keep the k likeliest; 0: all [the target's, or else 0]");
-  add("--top-p", said.top_p, standing.top_p, CLI::Range(0.0, 1.0),
-      "Keep the likeliest with this sum; 1: all [the target's, or else 1]");
-  add("--min-p", said.min_p, standing.min_p, CLI::Range(0.0, 1.0),
-      "Drop those below this share of the likeliest [the target's, or else 0]");
-  TextOptions& text = o.answer.text;
-  text.draws_seed = true;
-  add_parsed(command, "--seed",
-             "Seed of the noise; -1: a fresh one for each answer, which its figures name",
-             parse_seed,
-             [&text](const std::optional<std::uint64_t>& seed) {
-               text.draws_seed = !seed;
-               text.choice.seed = seed.value_or(0);
-             })
-      ->type_name("SEED")
-      ->default_str("-1")
-      ->group(kSamplingGroup);
-  o.generation_config = GenerationConfigUse::kAuto;
-  add_choice(command, "--generation-config", o.generation_config,
-             "Whether the target's generation_config.json samples where flags and requests are "
-             "silent: auto, none")
-      ->group(kMoreSamplingGroup);
 }
 
 void add_link_flags(CLI::App& command, AnswerOptions& options) {

@@ -84,8 +84,8 @@ class WithBoth(unittest.TestCase):
         self.assertEqual(code, 200, answer)
         return answer
 
-    def run_edge(self, *flags):
-        done = edge('run', '--server', self.server.address, '--model', DRAFT, '-n', TOKENS, '--json', *flags)
+    def run_edge(self, *flags, tokens=TOKENS):
+        done = edge('run', '--server', self.server.address, '--model', DRAFT, '-n', tokens, '--json', *flags)
         self.assertEqual(done.code, 0, done.err)
         return done
 
@@ -135,6 +135,46 @@ class Seeds(WithBoth):
         self.assertGreater(switched.json['failovers_total'], 0, switched.err)
         alone = self.run_edge('-p', PROMPT, '--temp', 1, '--seed', switched.json['seed'])
         self.assertEqual(switched.json['ids'], alone.json['ids'])
+
+
+class Choice(WithBoth):
+    """Penalties, biases and forbidden tokens: the target's own text with them, for every draft and every place where it decides."""
+    SETTINGS = ('--presence-penalty', 0.6, '--frequency-penalty', 0.4, '--repetition-penalty', 1.2, '--bad-word', 'blue')
+
+    def test_no_draft_and_no_place_changes_the_text(self):
+        for how in (('--temp', 0), ('--temp', 0.8, '--seed', 5)):
+            plain = self.run_edge('-p', PROMPT, *how).json['ids']
+            expected = self.run_edge('-p', PROMPT, '--strategy', 'ar', *how, *self.SETTINGS)
+            self.assertNotEqual(expected.json['ids'], plain)
+            self.assertNotIn('blue', expected.json['text'])
+            others = [('--strategy', 'sd'), ('--strategy', 'mirror'), ('--draft-at', 'server'), ('--strategy', 'sd', '--tree', 'outrider'),
+                      ('--mode', 'offline', '--target', TARGET)]
+            for other in others:
+                again = self.run_edge('-p', PROMPT, *other, *how, *self.SETTINGS)
+                self.assertEqual(again.json['ids'], expected.json['ids'], (how, other))
+
+    def test_stop_tokens_wait_for_min_tokens_and_others_stop_too(self):
+        usual = self.run_edge('-p', PROMPT, tokens=200).json
+        self.assertLess(len(usual['ids']), 200)
+        length = len(usual['ids']) + 20
+        longer = self.run_edge('-p', PROMPT, '--min-tokens', length, tokens=length + 20).json
+        self.assertGreaterEqual(len(longer['ids']), length)
+        shorter = self.run_edge('-p', PROMPT, '--stop-token', usual['ids'][3], tokens=200).json
+        self.assertEqual(shorter['ids'], usual['ids'][:usual['ids'].index(usual['ids'][3]) + 1])
+
+    def test_a_bias_lifts_a_token(self):
+        token = self.run_edge('-p', PROMPT).json['ids'][0]
+        biased = self.run_edge('-p', PROMPT, '--ignore-eos', '--logit-bias', f'{token}+100', tokens=5).json
+        self.assertEqual(biased['ids'], [token] * 5)
+
+    def test_wrong_values_are_refused_by_name(self):
+        for flags, name in ((('--presence-penalty', 3), '--presence-penalty'), (('--logit-bias', '5'), '--logit-bias'),
+                            (('--logit-bias', '99999999+1'), 'logit_bias'), (('--logit-bias', '5+101'), 'logit_bias of token 5'),
+                            (('--min-tokens', 50, '-n', 10), '--min-tokens 50'), (('--bad-word', ''), 'bad_words'),
+                            (('--stop-token', 99999999), 'stop_ids')):
+            done = edge('run', '--server', self.server.address, '--model', DRAFT, '-p', PROMPT, *flags)
+            self.assertNotEqual(done.code, 0, flags)
+            self.assertIn(name, done.err, flags)
 
 
 class TargetsSampling(WithBoth):

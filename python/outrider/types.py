@@ -67,8 +67,10 @@ class Unverified:
 
 @dataclass(frozen=True)
 class Text:
-    """An event: the answer goes on."""
+    """An event: the answer goes on. The counts are of the whole answer so far."""
     text: str
+    completion_tokens: int = 0
+    accepted_draft_tokens: int = 0
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def body_of(prompt: Prompt, *, stream: bool, model: Optional[str], slo: Optional
         body["slo"] = {"time_ms": slo.time_ms, **({"unverified": "allow"} if slo.unverified else {})}
     if stream:
         body["stream"] = True
-        body["stream_options"] = {"include_usage": True}
+        body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
     return body
 
 
@@ -85,7 +85,7 @@ class Stream:
             if delta.get("content"):
                 self._first = self._first or time.monotonic()
                 self._text.append(delta["content"])
-                events.append(Text(delta["content"]))
+                events.append(Text(delta["content"], self._count("completion_tokens"), self._drafted("accepted")))
             self._finish = choice.get("finish_reason") or self._finish
         unverified = chunk.get("unverified") or {}
         if "continuation" in unverified:
@@ -99,15 +99,20 @@ class Stream:
         self._calls[index] = ToolCall(delta.get("id") or before.id, function.get("name") or before.name,
                                       before.arguments + (function.get("arguments") or ""))
 
+    def _count(self, name: str) -> int:
+        return int(self._usage.get(name, 0))
+
+    def _drafted(self, fate: str) -> int:
+        return int((self._usage.get("completion_tokens_details") or {}).get(f"{fate}_prediction_tokens", 0))
+
     def _answer(self) -> Answer:
         now = time.monotonic()
-        prompt, completion = (self._usage.get(name) or {} for name in ("prompt_tokens_details", "completion_tokens_details"))
         figures = Figures(
-            prompt_tokens=int(self._usage.get("prompt_tokens", 0)),
-            completion_tokens=int(self._usage.get("completion_tokens", 0)),
-            cached_tokens=int(prompt.get("cached_tokens", 0)),
-            accepted_draft_tokens=int(completion.get("accepted_prediction_tokens", 0)),
-            rejected_draft_tokens=int(completion.get("rejected_prediction_tokens", 0)),
+            prompt_tokens=self._count("prompt_tokens"),
+            completion_tokens=self._count("completion_tokens"),
+            cached_tokens=int((self._usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)),
+            accepted_draft_tokens=self._drafted("accepted"),
+            rejected_draft_tokens=self._drafted("rejected"),
             seconds=now - self._began,
             first_text_seconds=(self._first or now) - self._began)
         return Answer("".join(self._text), self._finish, figures, tuple(self._calls[index] for index in sorted(self._calls)),

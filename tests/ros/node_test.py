@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""The ROS 2 node as a process of its own, asked by a real rclpy client, with real edges and servers. One run for each
+distribution that ./run setup has installed:
+
+  OUTRIDER_BIN=build/release/bin .venv-ros-kilted/bin/python tests/ros/node_test.py
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import importlib.util
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'tests/e2e'))
+os.environ.setdefault('ROS_DOMAIN_ID', str(random.randrange(1, 100)))  # other tests of this machine hear other nodes
+os.environ['ROS_LOCALHOST_ONLY'] = '1'
+
+if importlib.util.find_spec('rclpy') is None:
+    print('skipped: there is no rclpy (./run setup installs it on x86-64 with Python 3.11)')
+    sys.exit(77)
+
+import rclpy  # noqa: E402  pylint: disable=wrong-import-position
+from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402  pylint: disable=wrong-import-position
+from lifecycle_msgs.msg import Transition  # noqa: E402  pylint: disable=wrong-import-position
+from lifecycle_msgs.srv import ChangeState  # noqa: E402  pylint: disable=wrong-import-position
+from outrider_interfaces.action import Act, Chat  # noqa: E402  pylint: disable=wrong-import-position
+from outrider_interfaces.srv import GetLink, ListModels  # noqa: E402  pylint: disable=wrong-import-position
+from rclpy.action import ActionClient  # noqa: E402  pylint: disable=wrong-import-position
+from rclpy.executors import MultiThreadedExecutor  # noqa: E402  pylint: disable=wrong-import-position
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, TARGET, Server, edge, ending_with_us, eventually  # noqa: E402  pylint: disable=wrong-import-position
+from runner import run_tests  # noqa: E402  pylint: disable=wrong-import-position
+
+SCENE, TASK = 'silver bottle 20 degrees left at 2.1 m.', 'find the silver bottle.'
+PROMPT = f'In view: {SCENE} Task: {TASK}'
+ACTIONS = ['stop'] + [f'{verb} ({size})' for verb in ('turn left', 'turn right', 'move forward') for size in ('small', 'medium', 'large')]
+PATIENCE = 60
+
+
+def wait(future):
+    """A future's result; the executor's threads bring it."""
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    if not done.wait(PATIENCE):
+        raise AssertionError('nothing came')
+    return future.result()
+
+
+class NodeProcess:
+    """The node, with these parameters."""
+
+    def __init__(self, **parameters):
+        words = [word for name, value in parameters.items() if value != '' for word in ('-p', f'{name}:={value}')]
+        self.lines = []
+        self.process = subprocess.Popen(
+            ending_with_us(sys.executable, '-m', 'outrider_ros.node', '--ros-args', *words), text=True, errors='replace',
+            env={**CLEAN_ENVIRONMENT, 'PATH': f'{BIN.resolve()}:{os.environ["PATH"]}', 'ROS_DOMAIN_ID': os.environ['ROS_DOMAIN_ID']},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line)
+
+    def said(self):
+        return ''.join(self.lines)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._reader.join(PATIENCE)
+        self.process.stdout.close()
+
+
+class Robot(unittest.TestCase):
+    """A client node; each test starts the node that it asks."""
+
+    @classmethod
+    def setUpClass(cls):
+        rclpy.init()
+        cls.addClassCleanup(rclpy.try_shutdown)
+        cls.node = rclpy.create_node('robot')
+        cls.diagnostics = []
+        cls.node.create_subscription(DiagnosticArray, '/diagnostics', lambda message: cls.diagnostics.extend(message.status), 10)
+        cls.change = cls.node.create_client(ChangeState, '/outrider/change_state')
+        cls.chat_client = ActionClient(cls.node, Chat, '/outrider/chat')
+        cls.act_client = ActionClient(cls.node, Act, '/outrider/act')
+        cls.executor = MultiThreadedExecutor(num_threads=4)
+        cls.executor.add_node(cls.node)
+        spinner = threading.Thread(target=cls.executor.spin, daemon=True)
+        spinner.start()
+        cls.addClassCleanup(spinner.join, PATIENCE)
+        cls.addClassCleanup(cls.executor.shutdown)
+
+    def start(self, **parameters):
+        node = NodeProcess(**parameters)
+        self.addCleanup(eventually, lambda: not self.change.service_is_ready(), 'the node is still there')
+        self.addCleanup(node.stop)
+        eventually(self.change.service_is_ready, node.said)
+        return node
+
+    def transition(self, which):
+        return wait(self.change.call_async(ChangeState.Request(transition=Transition(id=which)))).success
+
+    def start_active(self, **parameters):
+        node = self.start(**{'target_path': TARGET, 'model_path': DRAFT, 'diagnostics_period': 0.1, **parameters})
+        self.assertTrue(self.transition(Transition.TRANSITION_CONFIGURE), node.said())
+        self.assertTrue(self.transition(Transition.TRANSITION_ACTIVATE))
+        eventually(lambda: self.chat_client.server_is_ready() and self.act_client.server_is_ready())
+        return node
+
+    def send(self, client, goal, feedback=None):
+        return wait(client.send_goal_async(goal, feedback_callback=(lambda message: feedback.append(message.feedback)) if feedback is not None else None))
+
+    def chat(self, prompt=PROMPT, feedback=None, **fields):
+        goal = Chat.Goal(roles=['user'], contents=[prompt], **fields)
+        return wait(self.send(self.chat_client, goal, feedback).get_result_async()).result
+
+    def act(self, feedback=None, **fields):
+        goal = Act.Goal(**{'scene': SCENE, 'task': TASK, 'actions': ACTIONS, **fields})
+        return wait(self.send(self.act_client, goal, feedback).get_result_async()).result
+
+    def plain(self, *flags):
+        """The target's own text."""
+        done = edge('run', '--target', TARGET, '--tokenizer', DRAFT, '--strategy', 'ar', '--chat', '-p', PROMPT, '--json', *flags)
+        self.assertEqual(done.code, 0, done.err)
+        return done.json['text']
+
+
+class Actions(Robot):
+    def test_a_chat_brings_its_text_as_it_comes(self):
+        self.start_active()
+        feedback = []
+        result = self.chat(feedback=feedback, max_tokens=60)
+        self.assertTrue(result.text.endswith('Action: turn left (small)'), result)
+        self.assertEqual(result.finish_reason, 'stop')
+        self.assertGreater(result.drafted_tokens, 0)
+        eventually(lambda: feedback and feedback[-1].text == result.text)
+        texts = [message.text for message in feedback]
+        self.assertEqual(texts, sorted(texts, key=len))
+        self.assertTrue(all(0 <= message.drafted_share <= 1 for message in feedback))
+        again = [self.chat(max_tokens=60, temperature=0.8, seed=seed).text for seed in (5, 5)]
+        self.assertEqual(again[0], again[1], 'the same seed')
+
+    def test_one_of_the_declared_actions_is_chosen(self):
+        self.start_active()
+        feedback = []
+        result = self.act(feedback)
+        self.assertEqual(result.action, 'turn left (small)', result)
+        self.assertIn(result.outcome, ('in_time', 'confirmed', 'corrected'))
+        eventually(lambda: feedback and feedback[-1].verified)
+        self.assertEqual(feedback[-1].action, result.action)
+
+    def test_two_clients_get_their_own_answers(self):
+        self.start_active()
+        goals = [self.send(self.chat_client, Chat.Goal(roles=['user'], contents=[PROMPT], max_tokens=tokens)) for tokens in (5, 60)]
+        short, whole = [wait(goal.get_result_async()).result for goal in goals]
+        self.assertEqual((short.finish_reason, short.completion_tokens), ('length', 5))
+        self.assertTrue(whole.text.startswith(short.text))
+
+    def test_a_goal_is_cancelled_while_it_runs_and_before_it_began(self):
+        server = Server(*FORGETFUL, '--pace-pass-ms', '300')
+        self.addCleanup(server.stop)
+        self.start_active(server=server.address, target_path='')
+        feedback = []
+        first = self.send(self.chat_client, Chat.Goal(roles=['user'], contents=[PROMPT], max_tokens=60), feedback)
+        second = self.send(self.chat_client, Chat.Goal(roles=['user'], contents=[PROMPT], max_tokens=60))
+        eventually(lambda: feedback, 'no text')
+        for goal in (second, first):
+            self.assertTrue(wait(goal.cancel_goal_async()).goals_canceling)
+            result = wait(goal.get_result_async()).result
+            self.assertEqual(result.finish_reason, 'cancelled')
+        link = self.node.create_client(GetLink, '/outrider/get_link')
+        eventually(link.service_is_ready)
+        eventually(lambda: not wait(link.call_async(GetLink.Request())).answering, 'the edge goes on with a cancelled answer')
+        self.assertEqual(self.chat(max_tokens=3).finish_reason, 'length')
+
+    def test_the_server_is_killed_in_the_middle_of_an_answer(self):
+        server = Server(*FORGETFUL, '--pace-pass-ms', '200')
+        self.addCleanup(server.stop)
+        self.start_active(server=server.address)
+        eventually(lambda: self.said('mode', 'online'))
+        feedback = []
+        goal = self.send(self.chat_client, Chat.Goal(roles=['user'], contents=[PROMPT], max_tokens=60, temperature=0.7, seed=5), feedback)
+        eventually(lambda: feedback, 'no text')
+        server.process.kill()
+        result = wait(goal.get_result_async()).result
+        self.assertEqual(result.finish_reason, 'stop', result)
+        eventually(lambda: self.said('mode', 'offline'))
+        eventually(lambda: self.said('failovers', '1'))
+        undisturbed = self.chat(max_tokens=60, temperature=0.7, seed=5)
+        self.assertEqual(result.text, undisturbed.text)
+
+    def said(self, key, value):
+        return any(pair.key == key and pair.value == value for status in self.diagnostics[-3:] for pair in status.values)
+
+    def test_models_and_links(self):
+        self.start_active()
+        models, link = self.node.create_client(ListModels, '/outrider/list_models'), self.node.create_client(GetLink, '/outrider/get_link')
+        eventually(lambda: models.service_is_ready() and link.service_is_ready())
+        self.assertEqual(wait(models.call_async(ListModels.Request())).names, ['demo-target'])
+        self.assertEqual(wait(link.call_async(GetLink.Request())).decides, 'device')
+
+
+class BadInput(Robot):
+    def test_goals_that_make_no_sense_name_what_is_wrong(self):
+        self.start_active()
+        for fields, word in (({'scene': ''}, 'scene'), ({'scene': 'a\x01b'}, 'scene'), ({'task': ' '}, 'task'), ({'actions': []}, 'actions'),
+                             ({'actions': ['stop', 'stop']}, 'actions')):
+            result = self.act(**fields)
+            self.assertEqual(result.outcome, 'error')
+            self.assertIn(word, result.message)
+        result = self.act(actions=['dance'])
+        self.assertIn(result.outcome, ('error', 'in_time', 'confirmed', 'corrected'))
+        self.assertIn(result.action, ('', 'dance'), 'never one that is not declared')
+        goal = Chat.Goal(roles=['user', 'tool'], contents=['a', 'b'])
+        result = wait(self.send(self.chat_client, goal).get_result_async()).result
+        self.assertIn('tool', result.message)
+        self.assertIn('level', self.chat(level='60').message)
+
+    def test_an_inactive_node_takes_no_goal(self):
+        self.start_active()
+        self.assertTrue(self.transition(Transition.TRANSITION_DEACTIVATE))
+        self.assertFalse(self.send(self.chat_client, Chat.Goal(roles=['user'], contents=['x'])).accepted)
+        self.assertTrue(self.transition(Transition.TRANSITION_ACTIVATE))
+        self.assertEqual(self.chat(max_tokens=1).finish_reason, 'length')
+        self.assertTrue(self.transition(Transition.TRANSITION_DEACTIVATE))
+        self.assertTrue(self.transition(Transition.TRANSITION_CLEANUP))
+        self.assertTrue(self.transition(Transition.TRANSITION_CONFIGURE), 'again')
+
+    def test_what_cannot_be_configured_says_why_and_may_be_tried_again(self):
+        for parameters, why in (({}, 'neither server nor target_path'), ({'target_path': '/no/model'}, '/no/model'),
+                                ({'url': 'http://127.0.0.1:9'}, 'outrider-edge serve')):
+            node = self.start(**parameters)
+            self.assertFalse(self.transition(Transition.TRANSITION_CONFIGURE))
+            self.assertIn(why, node.said())
+            node.stop()
+            eventually(lambda: not self.change.service_is_ready())
+
+    def test_a_second_node_of_the_name_is_refused(self):
+        self.start_active()
+        other = NodeProcess(target_path=TARGET)
+        self.addCleanup(other.stop)
+        eventually(lambda: other.process.poll() is not None, other.said)
+        self.assertIn('another node has the name outrider', other.said())
+        self.assertNotEqual(other.process.returncode, 0)
+
+
+if __name__ == '__main__':
+    run_tests()

@@ -68,6 +68,7 @@ void encode(const Open& open, v1::Open& out) {
   out.set_accepts_server_nodes(open.accepts_server_nodes);
   if (!open.settings.change_nothing()) encode(open.settings, *out.mutable_settings());
   out.set_answer_begin(static_cast<std::uint64_t>(open.answer_begin));
+  if (open.top_logprobs) out.set_top_logprobs(*open.top_logprobs);
 }
 
 void encode(const Grow& grow, v1::Grow& out) {
@@ -178,6 +179,7 @@ Result<Open> decode(const v1::Open& in) {
   open.accepts_server_nodes = in.accepts_server_nodes();
   OUTRIDER_ASSIGN_OR_RETURN(open.settings, decode(in.settings()));
   OUTRIDER_ASSIGN_OR_RETURN(open.answer_begin, to_position("open.answer_begin", in.answer_begin()));
+  if (in.has_top_logprobs()) open.top_logprobs = in.top_logprobs();
   return open;
 }
 

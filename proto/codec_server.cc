@@ -13,6 +13,7 @@ using codec::from_int32s;
 using codec::from_name;
 using codec::to_confidence;
 using codec::to_duration;
+using codec::to_finite;
 using codec::to_int32;
 using codec::to_int32s;
 using codec::to_name;
@@ -129,6 +130,15 @@ struct ServerBodyEncoder {
     wire.set_load(static_cast<std::uint32_t>(verdict.timings.load));
     wire.set_batch_rows(verdict.batch_rows);
     wire.set_server_nodes(verdict.server_nodes);
+    for (const TokenLogprobs& one : verdict.logprobs) encode_logprobs(one, *wire.add_logprobs());
+  }
+
+  static void encode_logprobs(const TokenLogprobs& logprobs, v1::TokenLogprobs& wire) {
+    wire.set_chosen(logprobs.chosen);
+    for (const Candidate& one : logprobs.top) {
+      wire.add_top_tokens(static_cast<std::uint32_t>(one.token));
+      wire.add_top(one.score);
+    }
   }
 
   void operator()(const ExitReport& report) const {
@@ -246,6 +256,22 @@ Result<ServerMessage> decode(const v1::Started& in) {
   return ServerMessage(std::move(started));
 }
 
+Result<TokenLogprobs> decode(const v1::TokenLogprobs& in) {
+  if (in.top_size() != in.top_tokens_size()) {
+    return invalid_argument("verdict.logprobs has " + std::to_string(in.top_tokens_size()) +
+                            " top_tokens and " + std::to_string(in.top_size()) +
+                            " of top, must be as many of each");
+  }
+  TokenLogprobs logprobs;
+  OUTRIDER_ASSIGN_OR_RETURN(logprobs.chosen, to_finite("verdict.logprobs.chosen", in.chosen()));
+  for (int i = 0; i < in.top_size(); ++i) {
+    Candidate& one = logprobs.top.emplace_back();
+    OUTRIDER_ASSIGN_OR_RETURN(one.token, to_int32("verdict.logprobs.top_tokens", in.top_tokens(i)));
+    OUTRIDER_ASSIGN_OR_RETURN(one.score, to_finite("verdict.logprobs.top", in.top(i)));
+  }
+  return logprobs;
+}
+
 Result<ServerMessage> decode(const v1::Verdict& in) {
   Verdict verdict;
   verdict.pass = in.pass();
@@ -268,6 +294,10 @@ Result<ServerMessage> decode(const v1::Verdict& in) {
   verdict.timings.load = static_cast<Load>(in.load());
   verdict.batch_rows = in.batch_rows();
   verdict.server_nodes = in.server_nodes();
+  for (const v1::TokenLogprobs& one : in.logprobs()) {
+    OUTRIDER_ASSIGN_OR_RETURN(TokenLogprobs logprobs, decode(one));
+    verdict.logprobs.push_back(std::move(logprobs));
+  }
   return ServerMessage(std::move(verdict));
 }
 

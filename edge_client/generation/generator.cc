@@ -166,6 +166,7 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
       .tokenizer_hash = parts_.tokenizer.content_hash(),
       .choice = config.text.choice,
       .stop_ids = all_stop_ids(config.text, request.prompt.stop_ids),
+      .top_logprobs = config.text.top_logprobs,
       .ignore_target_stops = config.text.ignore_eos,
       .service_tier = config.text.service_tier,
       .accepts_server_nodes = parts_.accepts_server_nodes && request.config.accepts_server_nodes,
@@ -369,6 +370,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
     given->outcome = outcome_of(*given, report.finish.ending, record.text);
   }
   record.ids = session.answer();
+  if (config.text.top_logprobs) record.logprobs = logprob_records(record.ids, session.logprobs());
   record.stats = session.stats();
   if (parts_.link != nullptr) {
     record.traffic = TrafficRecord::of(traffic() - before, record.stats.completion_tokens);

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/engine/sampling/logprobs.h"
 #include "common/serving/cli/choice.h"
 #include "common/serving/cli/quantities.h"
 
@@ -82,6 +83,11 @@ void add_choice_flags(CLI::App& command, TextOptions& text) {
       ->check(CLI::Range(0, std::numeric_limits<std::int32_t>::max()))
       ->allow_extra_args(false)
       ->default_str("")
+      ->group(kMoreSamplingGroup);
+  command
+      .add_option("--logprobs", text.top_logprobs,
+                  "With --json: log-probabilities of each token and of so many of the likeliest")
+      ->check(CLI::Range(0u, kMaxTopLogprobs))
       ->group(kMoreSamplingGroup);
   command
       .add_flag("--ignore-eos", text.ignore_eos,

@@ -13,6 +13,17 @@ TrafficRecord TrafficRecord::of(const LinkTraffic& bytes, std::uint64_t tokens) 
   return record;
 }
 
+std::vector<LogprobRecord> logprob_records(std::span<const TokenId> ids,
+                                           std::span<const TokenLogprobs> logprobs) {
+  OUTRIDER_CHECK(ids.size() == logprobs.size());
+  std::vector<LogprobRecord> records;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    LogprobRecord& record = records.emplace_back(LogprobRecord{ids[i], logprobs[i].chosen});
+    for (const Candidate& one : logprobs[i].top) record.top.push_back({one.token, one.score});
+  }
+  return records;
+}
+
 std::string to_line(const AnswerRecord& record) {
   return write_json(record).dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/decoding/request/slo.h"
+#include "common/engine/sampling/logprobs.h"
 #include "common/serving/ledger/ledger_entry.h"
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/metrics/decoding_stats.h"
@@ -106,6 +108,36 @@ struct UnverifiedRecord {
   }
 };
 
+// A token and its log-probability, as the target gives it before settings and filters.
+struct LikelyTokenRecord {
+  TokenId id = 0;
+  double logprob = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("id", self.id);
+    field("logprob", self.logprob);
+  }
+};
+
+// The same of a token of the answer, and the likeliest at its place.
+struct LogprobRecord {
+  TokenId id = 0;
+  double logprob = 0;
+  std::vector<LikelyTokenRecord> top = {};
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("id", self.id);
+    field("logprob", self.logprob);
+    field("top_logprobs", self.top);
+  }
+};
+
+// As many of both.
+std::vector<LogprobRecord> logprob_records(std::span<const TokenId> ids,
+                                           std::span<const TokenLogprobs> logprobs);
+
 // Figures that are not known are null.
 struct AnswerRecord {
   std::string text;
@@ -122,12 +154,13 @@ struct AnswerRecord {
   std::uint64_t draft_overruns = 0;  // steps that were slower than that pace
   Mode mode = Mode::kOnline;
   FailoverFigures failover;
-  std::optional<TrafficRecord> traffic;        // nothing for a resident target
-  std::optional<StreamedRecord> streamed;      // nothing: no pass was streamed
-  std::optional<double> joules;                // of this machine's processors meanwhile
-  std::optional<Bill> bill;                    // nothing: there are no prices
-  std::optional<LevelRecord> level;            // nothing: the target has no levels
-  std::optional<UnverifiedRecord> unverified;  // nothing: not asked for
+  std::optional<TrafficRecord> traffic;                // nothing for a resident target
+  std::optional<StreamedRecord> streamed;              // nothing: no pass was streamed
+  std::optional<double> joules;                        // of this machine's processors meanwhile
+  std::optional<Bill> bill;                            // nothing: there are no prices
+  std::optional<LevelRecord> level;                    // nothing: the target has no levels
+  std::optional<UnverifiedRecord> unverified;          // nothing: not asked for
+  std::optional<std::vector<LogprobRecord>> logprobs;  // the same
 
   // For common/base/json_record.h.
   template <typename Self, typename Visitor>
@@ -152,6 +185,7 @@ struct AnswerRecord {
     field("bill", self.bill);
     field("level", self.level);
     field("unverified", self.unverified);
+    field("logprobs", self.logprobs);
   }
 };
 

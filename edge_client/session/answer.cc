@@ -11,13 +11,18 @@ void Answer::limit_to(Position max_positions) {
   end_position_ = std::min(asked_end_, max_positions);
 }
 
-Answer::Taken Answer::take(std::span<const TokenId> tokens) {
+Answer::Taken Answer::take(std::span<const TokenId> tokens,
+                           std::span<const TokenLogprobs> logprobs) {
   Taken taken;
   for (std::size_t i = 0; i < tokens.size() && !taken.stopped; ++i) {
     AnswerText::Update update = text_.push(tokens[i]);
     taken.stopped = update.stopped;
     ids_.push_back(tokens[i]);
-    taken.emit.tokens.push_back({tokens[i], i + 1 < tokens.size(), std::move(update.text)});
+    Emit::Token& token = taken.emit.tokens.emplace_back(
+        Emit::Token{tokens[i], i + 1 < tokens.size(), std::move(update.text)});
+    if (logprobs.empty()) continue;
+    token.logprobs = logprobs[i];
+    logprobs_.push_back(logprobs[i]);
   }
   return taken;
 }
@@ -32,7 +37,7 @@ std::optional<Ending> Answer::natural_ending(std::span<const TokenId> stop_ids) 
 std::optional<Emit> Answer::finish() {
   std::string rest = text_.finish();
   if (rest.empty()) return std::nullopt;
-  return Emit{{{-1, false, std::move(rest)}}};
+  return Emit{{Emit::Token{-1, false, std::move(rest)}}};
 }
 
 }  // namespace outrider

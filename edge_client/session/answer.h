@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/types.h"
+#include "common/engine/sampling/logprobs.h"
 #include "common/serving/conversation/answer_text.h"
 #include "edge_client/session/events.h"
 
@@ -28,6 +29,8 @@ class Answer final {
   // asked_end(), or the end of the target's context if that comes first.
   Position end_position() const { return end_position_; }
   const std::vector<TokenId>& ids() const { return ids_; }
+  // Of each of them, or none.
+  const std::vector<TokenLogprobs>& logprobs() const { return logprobs_; }
 
   // The target's context holds this many positions.
   void limit_to(Position max_positions);
@@ -36,8 +39,8 @@ class Answer final {
     Emit emit;
     bool stopped = false;  // a stop string is complete; later tokens were not taken
   };
-  // Appends the tokens of a verdict.
-  Taken take(std::span<const TokenId> tokens);
+  // Appends the tokens of a verdict. logprobs: of each of them, or none.
+  Taken take(std::span<const TokenId> tokens, std::span<const TokenLogprobs> logprobs);
 
   // How the committed text ends the answer, if it does. stop_ids: the target's and the user's.
   std::optional<Ending> natural_ending(std::span<const TokenId> stop_ids) const;
@@ -51,6 +54,7 @@ class Answer final {
   const Position asked_end_;
   Position end_position_;
   std::vector<TokenId> ids_;
+  std::vector<TokenLogprobs> logprobs_;
 };
 
 }  // namespace outrider

@@ -93,7 +93,7 @@ void DecodingSession::turn() {
 void DecodingSession::commit(const Verdict& verdict) {
   StreamState& stream = link_.stream();
   const VerifiedRound round = verified_round(tree(), *stream.started, verdict.tokens);
-  Answer::Taken taken = answer_.take(verdict.tokens);
+  Answer::Taken taken = answer_.take(verdict.tokens, verdict.logprobs);
   SpeculationActions actions;
   const Speculator::Committed committed = speculator_.commit(verdict, round, now_, actions);
   add(std::exchange(actions, {}));
@@ -353,8 +353,8 @@ void DecodingSession::add(SpeculationActions actions) {
 
 StreamView DecodingSession::view() const {
   const StreamState& stream = link_.stream();
-  return {tree(),           opened_,        answer_.prompt_length(),      answer_.end_position(),
-          stream.next_pass, stream.started, options_.accepts_server_nodes};
+  return {tree(),           opened_,        answer_.prompt_length(),       answer_.end_position(),
+          stream.next_pass, stream.started, options_.accepts_server_nodes, options_.top_logprobs};
 }
 
 }  // namespace outrider

@@ -50,7 +50,8 @@ struct DecodingOptions {
   std::string tokenizer_hash;
   TokenChoice choice;
   std::vector<TokenId> stop_ids;
-  bool ignore_target_stops = false;  // only stop_ids end the answer
+  std::optional<std::uint32_t> top_logprobs = {};  // as Open's
+  bool ignore_target_stops = false;                // only stop_ids end the answer
   ServiceTier service_tier = ServiceTier::kDefault;
   bool accepts_server_nodes = true;  // the server may draft too
   std::string template_hash;         // of what wrote the prompt, as Open's; empty: any
@@ -95,6 +96,8 @@ class DecodingSession final : public AnswerSession {
   const DecodingStats& stats() const { return figures_.stats(); }
   // The answer's ids: all that were emitted.
   const std::vector<TokenId>& answer() const { return answer_.ids(); }
+  // Of each of them, where they were asked for.
+  const std::vector<TokenLogprobs>& logprobs() const { return answer_.logprobs(); }
   // For the next turn; empty before the first Opened.
   const std::string& session_id() const { return opened_.session_id; }
   const Opened& opened() const { return opened_; }

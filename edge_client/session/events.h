@@ -22,6 +22,7 @@
 #include "common/decoding/drafting/draft_step.h"
 #include "common/decoding/protocol/link_probe.h"
 #include "common/decoding/protocol/verifier.h"
+#include "common/engine/sampling/logprobs.h"
 #include "edge_client/speculation/speculation_actions.h"
 
 namespace outrider {
@@ -93,6 +94,7 @@ struct Emit {
     TokenId id = 0;
     bool drafted = false;  // the draft guessed it; else it is the target's own
     std::string text;
+    std::optional<TokenLogprobs> logprobs = {};  // where they were asked for
   };
   std::vector<Token> tokens;
 };

@@ -83,6 +83,31 @@ Status check_started(const Started& started, const StreamView& view) {
   return {};
 }
 
+Status check_logprobs(const Verdict& verdict, const StreamView& view) {
+  const std::size_t wanted = view.top_logprobs ? verdict.tokens.size() : 0;
+  if (verdict.logprobs.empty() && wanted > 0) {
+    return failed_precondition(
+        "the server gives no log-probabilities; it is older than this edge. Remedy: ask for none "
+        "(--logprobs), or use a server of this release");
+  }
+  if (verdict.logprobs.size() != wanted) {
+    return wrong("verdict.logprobs of length", static_cast<std::int64_t>(verdict.logprobs.size()),
+                 std::to_string(wanted));
+  }
+  for (const TokenLogprobs& one : verdict.logprobs) {
+    if (one.top.size() > *view.top_logprobs) {
+      return wrong("verdict.logprobs.top of length", static_cast<std::int64_t>(one.top.size()),
+                   "at most " + std::to_string(*view.top_logprobs));
+    }
+    for (const Candidate& likely : one.top) {
+      if (likely.token >= 0 && likely.token < view.opened.limits.vocab_size) continue;
+      return wrong("verdict.logprobs.top_tokens with", likely.token,
+                   "0 to " + std::to_string(view.opened.limits.vocab_size - 1));
+    }
+  }
+  return {};
+}
+
 Status check_verdict(const Verdict& verdict, const StreamView& view) {
   if (!view.started || verdict.pass != view.started->pass) {
     return wrong("verdict.pass", verdict.pass,
@@ -116,6 +141,7 @@ Status check_verdict(const Verdict& verdict, const StreamView& view) {
       return wrong("verdict.tokens after the stop id", token, "the verdict to end with it");
     }
   }
+  OUTRIDER_RETURN_IF_ERROR(check_logprobs(verdict, view));
   return check_walk(verdict, view);
 }
 

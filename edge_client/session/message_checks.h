@@ -25,8 +25,9 @@ struct StreamView {
   Position prompt_length = 0;
   Position end_position = 0;
   std::uint32_t next_pass = 0;
-  const std::optional<Started>& started;  // the pass that runs; nothing between passes
-  bool accepts_server_nodes = false;      // as Open says
+  const std::optional<Started>& started;           // the pass that runs; nothing between passes
+  bool accepts_server_nodes = false;               // as Open says
+  std::optional<std::uint32_t> top_logprobs = {};  // the same
 };
 
 Status check_started(const Started& started, const StreamView& view);

@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import http.client
 import json
+import math
 import re
 import tempfile
 import unittest
@@ -167,11 +168,26 @@ class Choice(WithBoth):
         biased = self.run_edge('-p', PROMPT, '--ignore-eos', '--logit-bias', f'{token}+100', tokens=5).json
         self.assertEqual(biased['ids'], [token] * 5)
 
+    def test_log_probabilities_are_the_targets_with_and_without_drafts(self):
+        for how in ((), ('--temp', 0.8, '--seed', 5, *self.SETTINGS)):
+            first = self.run_edge('-p', PROMPT, '--strategy', 'ar', '--logprobs', 3, *how).json
+            self.assertEqual([one['id'] for one in first['logprobs']], first['ids'])
+            for one in first['logprobs']:
+                likeliest = [other['logprob'] for other in one['top_logprobs']]
+                self.assertEqual(likeliest, sorted(likeliest, reverse=True))
+                self.assertEqual(len(likeliest), 3)
+                self.assertLessEqual(one['logprob'], likeliest[0])
+                self.assertLessEqual(sum(math.exp(value) for value in likeliest), 1.000001)
+            for other in (('--strategy', 'mirror'), ('--strategy', 'sd', '--tree', 'outrider'), ('--mode', 'offline', '--target', TARGET)):
+                again = self.run_edge('-p', PROMPT, *other, '--logprobs', 3, *how).json
+                self.assertEqual(again['logprobs'], first['logprobs'], (how, other))
+        self.assertIsNone(self.run_edge('-p', PROMPT).json['logprobs'])
+
     def test_wrong_values_are_refused_by_name(self):
         for flags, name in ((('--presence-penalty', 3), '--presence-penalty'), (('--logit-bias', '5'), '--logit-bias'),
                             (('--logit-bias', '99999999+1'), 'logit_bias'), (('--logit-bias', '5+101'), 'logit_bias of token 5'),
                             (('--min-tokens', 50, '-n', 10), '--min-tokens 50'), (('--bad-word', ''), 'bad_words'),
-                            (('--stop-token', 99999999), 'stop_ids')):
+                            (('--stop-token', 99999999), 'stop_ids'), (('--logprobs', 21), '--logprobs')):
             done = edge('run', '--server', self.server.address, '--model', DRAFT, '-p', PROMPT, *flags)
             self.assertNotEqual(done.code, 0, flags)
             self.assertIn(name, done.err, flags)

@@ -11,6 +11,7 @@ namespace outrider {
 CheckedEdge::CheckedEdge(Simulation& simulation, SimLink& link, const ToyModel& target, Plan plan)
     : simulation_(simulation),
       link_(link),
+      target_(target),
       plan_(std::move(plan)),
       draft_(target, plan_.strays, plan_.draft_context),
       forger_(simulation.random(), plan_.forged_exits) {
@@ -39,6 +40,17 @@ CheckedEdge::CheckedEdge(Simulation& simulation, SimLink& link, const ToyModel& 
   const VerifierRoutes routes =
       plan_.failover ? VerifierRoutes(link_, *plan_.offline, *plan_.probe) : VerifierRoutes(link_);
   edge_ = std::make_unique<SimEdge>(simulation_, routes, draft_, *this, std::move(setup), *this);
+}
+
+std::vector<TokenLogprobs> CheckedEdge::expected_logprobs() const {
+  std::vector<TokenLogprobs> all;
+  if (!plan_.decoding.top_logprobs) return all;
+  std::vector<TokenId> text = plan_.prompt;
+  for (const TokenId token : expected_) {
+    all.push_back(logprobs_of(target_.logits_after(text), token, *plan_.decoding.top_logprobs));
+    text.push_back(token);
+  }
+  return all;
 }
 
 void CheckedEdge::fail(const std::string& what) {

@@ -54,6 +54,8 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
   bool cancelled() const { return cancelled_; }
   const std::vector<TokenId>& shown() const { return shown_; }
   const std::vector<TokenId>& expected() const { return expected_; }
+  // Of the expected tokens, each by the whole text before it; none if they are not asked for.
+  std::vector<TokenLogprobs> expected_logprobs() const;
   const std::string& shown_text() const { return shown_text_; }
   const std::string& expected_text() const { return expected_text_; }
   // How many tokens were shown when each of the streams began.
@@ -79,6 +81,7 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
 
   Simulation& simulation_;
   SimLink& link_;
+  const ToyModel& target_;
   const Plan plan_;
   std::vector<TokenId> expected_;
   std::string expected_text_;

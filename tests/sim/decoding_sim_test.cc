@@ -148,6 +148,9 @@ struct SimulatedRun {
     decoding.speculation.end_position =
         static_cast<Position>(plan.prompt.size()) + random.between(1, 60);
     if (random.chance(0.2)) decoding.stop_ids = {0};
+    if (random.chance(0.2)) {
+      decoding.top_logprobs = static_cast<std::uint32_t>(random.below(kMaxTopLogprobs + 1));
+    }
     if (vocab >= 3 && random.chance(0.4)) {
       decoding.choice.settings = drawn_settings(random, model.info().vocab_size);
     }
@@ -200,6 +203,7 @@ struct SimulatedRun {
       return "the text differs; ended by " + finish.status.to_string();
     }
     if (edge.session().answer() != edge.shown()) return "answer() is not what was shown";
+    if (edge.session().logprobs() != edge.expected_logprobs()) return "log-probabilities differ";
     const bool natural = finish.ending == Ending::kStopToken ||
                          finish.ending == Ending::kStopString || finish.ending == Ending::kLength ||
                          finish.ending == Ending::kContextFull;

@@ -78,6 +78,7 @@ struct TwoTargets {
     plan.decoding.speculation.token_bound = vocab;
     plan.decoding.choice.sampling.temperature = 0.5f * static_cast<float>(random.below(3));
     plan.decoding.choice.seed = random.below(1000);
+    if (random.chance(0.3)) plan.decoding.top_logprobs = 2;
     if (random.chance(0.4)) plan.decoding.choice.settings = drawn_settings(random, vocab);
     plan.decoding.speculation.end_position = static_cast<Position>(plan.prompt.size()) + tokens;
     plan.decoding.accepts_server_nodes = random.chance(0.8);
@@ -169,6 +170,7 @@ std::string cut_once(std::uint64_t seed, std::size_t at, Cut how, Totals& totals
     return "the text differs; ended by " + finish.status.to_string();
   }
   if (edge.shown_text() != edge.expected_text()) return "the letters differ";
+  if (edge.session().logprobs() != edge.expected_logprobs()) return "log-probabilities differ";
   if (plan.make_text) {
     totals.stop_strings += finish.ending == Ending::kStopString ? 1 : 0;
     for (const std::size_t began : edge.streams_began_at()) {

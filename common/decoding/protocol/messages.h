@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -19,6 +20,7 @@
 #include "common/decoding/protocol/pass_costs.h"
 #include "common/decoding/request/text_options.h"
 #include "common/decoding/tree/grow.h"
+#include "common/engine/sampling/logprobs.h"
 #include "common/engine/sampling/sampling.h"
 
 namespace outrider {
@@ -77,6 +79,8 @@ struct Open {
   // The position of the answer's first token, from which `settings` count; at most the prefix's
   // length. 0: the prefix is the prompt.
   Position answer_begin = 0;
+  // Verdicts carry log-probabilities, with so many of the likeliest tokens. Nothing: they do not.
+  std::optional<std::uint32_t> top_logprobs = {};
 
   // Those of an answer whose first token has this position.
   void set_settings(const ChoiceSettings& asked, Position begin);
@@ -181,6 +185,7 @@ struct Verdict {
   // Bit i: tokens[i] was a node of the verifier's own, not of the edge's; of the first
   // kMarkedTokens.
   std::uint64_t server_nodes = 0;
+  std::vector<TokenLogprobs> logprobs = {};  // of each token, where Open asked for them
 };
 inline constexpr std::size_t kMarkedTokens = 64;
 

@@ -29,7 +29,9 @@ struct TextOptions {
   bool draws_seed = false;       // settle_seed() draws choice.seed
   std::int64_t max_tokens = -1;  // -1: until a stop or the end of the context
   std::vector<std::string> stop = {};
-  std::vector<std::string> bad_words = {};   // beside those of choice.settings, as texts
+  std::vector<std::string> bad_words = {};  // beside those of choice.settings, as texts
+  // Log-probabilities are wanted, with so many of the likeliest tokens. Nothing: they are not.
+  std::optional<std::uint32_t> top_logprobs = {};
   bool ignore_eos = false;                   // the model's stop tokens do not end it
   std::vector<TokenId> stop_token_ids = {};  // they end it as well
   ServiceTier service_tier = ServiceTier::kDefault;

@@ -62,6 +62,8 @@ TokenId choose(std::span<const float> logits, const SamplingParams& params, std:
 struct Candidate {
   TokenId token;
   float score;
+
+  friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
 // The n best tokens by perturbed score, best first; the first is choose()'s. Fewer than n if the

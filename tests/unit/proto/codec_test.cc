@@ -58,6 +58,10 @@ TEST(Codec, OpenKeepsEveryField) {
   EXPECT_EQ(open.noise_version, kAdjustedNoiseVersion);
   EXPECT_EQ(open.settings, sent.settings);
   EXPECT_EQ(open.answer_begin, 2);
+  EXPECT_EQ(open.top_logprobs, std::nullopt);
+  Open asked = sent;
+  asked.top_logprobs = 0;
+  EXPECT_EQ(through_the_wire(asked).top_logprobs, 0u);
   EXPECT_EQ(open.tokenizer_hash, sent.tokenizer_hash);
   EXPECT_EQ(open.sampling, sent.sampling);
   EXPECT_EQ(open.seed, sent.seed);
@@ -253,6 +257,10 @@ TEST(Codec, PassesKeepEveryField) {
   EXPECT_EQ(started.last_id, 17u);
   EXPECT_EQ(started.left_out, (std::vector<NodeId>{12, 13}));
 
+  const std::vector<TokenLogprobs> logprobs = {
+      {.chosen = -0.5f, .top = {{9, -0.5f}, {0, -3}}}, {.chosen = -7}, {.chosen = 0}};
+  EXPECT_EQ(through_the_wire_down(Verdict{.tokens = {9, 8, 7}, .logprobs = logprobs}).logprobs,
+            logprobs);
   const Verdict verdict =
       through_the_wire_down(Verdict{3, 40, {9, 8, 7}, 6, {1ms, 2ms, 3ms, Load::kBusy}, 4ms, 17, 5});
   EXPECT_EQ(verdict.pass, 3u);

@@ -171,7 +171,9 @@ Result<TokenId> ChosenWalk::choose_from(std::span<const float> logits, const Rid
     return failed_precondition("settings: min_tokens and bad_words leave no token for position " +
                                std::to_string(position) + ". Remedy: forbid less");
   }
-  return choose(adjusted, open.sampling, open.seed, position);
+  const TokenId token = choose(adjusted, open.sampling, open.seed, position);
+  if (open.top_logprobs) logprobs_.push_back(logprobs_of(logits, token, *open.top_logprobs));
+  return token;
 }
 
 Status ChosenWalk::run(const Rider& rider, const VerifySession& session, const PassRunner& runner) {

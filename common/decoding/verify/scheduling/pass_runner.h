@@ -13,6 +13,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -114,7 +115,10 @@ class PassRunner final {
 //   (clear (run | run_on_demand)? chosen*)*
 class ChosenWalk final {
  public:
-  void clear() { chosen_.clear(); }
+  void clear() {
+    chosen_.clear();
+    logprobs_.clear();
+  }
   bool is_done() const { return !chosen_.empty(); }
 
   // rider: the session's, whose rows `runner` has computed, with their logits. FAILED_PRECONDITION:
@@ -127,12 +131,15 @@ class ChosenWalk final {
 
   // What stands behind this row, in Chooser's numbering; nothing where the walk did not come.
   std::optional<TokenId> chosen(std::size_t row) const { return chosen_.at(row); }
+  // Of the walk's tokens, in order, if the session asked for them.
+  std::vector<TokenLogprobs> take_logprobs() { return std::exchange(logprobs_, {}); }
 
  private:
   Result<TokenId> choose_from(std::span<const float> logits, const Rider& rider,
                               const VerifySession& session, std::size_t row);
 
   std::vector<std::optional<TokenId>> chosen_;  // by row
+  std::vector<TokenLogprobs> logprobs_;         // by token of the walk
   std::vector<float> adjusted_;                 // reused from row to row
 };
 

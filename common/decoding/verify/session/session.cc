@@ -297,7 +297,8 @@ void VerifySession::end_node(std::int32_t node) {
   ++usage_.rows_pruned;
 }
 
-std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& times, TimePoint now) {
+std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& times, TimePoint now,
+                                   std::vector<TokenLogprobs> logprobs) {
   OUTRIDER_CHECK(plan_.has_value());
   timings_.computed += times.took;
   usage_.compute += times.share;
@@ -320,6 +321,7 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
   judge_confidences(*plan_, walked);
   verdict.server_nodes = own_tokens(*plan_, walked.leaf);
   verdict.tokens = std::move(walked.tokens);
+  verdict.logprobs = std::move(logprobs);
   book_.add_pass(*plan_, verdict.tokens.size() - 1,
                  static_cast<std::size_t>(std::popcount(verdict.server_nodes)), usage_.compute,
                  now);

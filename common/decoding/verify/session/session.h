@@ -107,7 +107,9 @@ class VerifySession final {
 
   // Ends it: walks the tree by `choose`, commits, tells the edge. Returns the last node of the
   // plan that stands: its path keeps keys and values, all other nodes lose them; -1: none does.
-  std::int32_t finish(const Chooser& choose, const RiderTimes& times, TimePoint now);
+  // logprobs: of the tokens of the walk, if the Open asked for them.
+  std::int32_t finish(const Chooser& choose, const RiderTimes& times, TimePoint now,
+                      std::vector<TokenLogprobs> logprobs = {});
 
   // The walk that finish() would take with these choices, for a prediction of them. `plan` is the
   // one that start() gave, and its pass is not finished.
@@ -117,6 +119,8 @@ class VerifySession final {
 
   // The answer's settings, at the end of the committed text.
   const RowAdjuster& adjuster() const { return adjuster_; }
+  // More is wanted of a row than the token that the model would choose.
+  bool needs_logits() const { return adjuster_.adjusts() || open_.top_logprobs.has_value(); }
 
   // Messages to the edge, oldest first.
   std::vector<ServerMessage> take_messages() { return std::exchange(messages_, {}); }

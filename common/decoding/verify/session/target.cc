@@ -181,6 +181,11 @@ Status check_open(const Open& open, const Target& target) {
   OUTRIDER_RETURN_IF_ERROR(check_tokens("prefix", open.prefix, target.limits.vocab_size));
   OUTRIDER_RETURN_IF_ERROR(check_tokens("stop_ids", open.stop_ids, target.limits.vocab_size));
   OUTRIDER_RETURN_IF_ERROR(check_settings(open, target));
+  if (open.top_logprobs.value_or(0) > kMaxTopLogprobs) {
+    return invalid_argument("top_logprobs = " + std::to_string(*open.top_logprobs) +
+                            " is too many. Remedy: ask for at most " +
+                            std::to_string(kMaxTopLogprobs));
+  }
   return check_policy(open.policy);
 }
 

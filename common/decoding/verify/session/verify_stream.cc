@@ -136,7 +136,7 @@ Rider VerifyStream::start(StreamId id, TimePoint now, const PassBounds& bounds) 
           .plan = session_->start(now, bounds),
           .cache = lease_.cache.get(),
           .abandoned = hooks_.abandoned.get(),
-          .choice = session_->adjuster().adjusts() ? nullptr : &choice_};
+          .choice = session_->needs_logits() ? nullptr : &choice_};
 }
 
 void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
@@ -187,8 +187,9 @@ void VerifyStream::show_choices(const Rider& rider, BranchPruner& pruner) const 
 void VerifyStream::finish(const Rider& rider, PassRunner& runner, const RiderTimes& times,
                           TimePoint now) {
   const auto decided = static_cast<std::size_t>(session_->tree().end());
-  const std::int32_t leaf = session_->finish(
-      [this](std::size_t row, Position) { return *walk_.chosen(row); }, times, now);
+  const std::int32_t leaf =
+      session_->finish([this](std::size_t row, Position) { return *walk_.chosen(row); }, times, now,
+                       walk_.take_logprobs());
   came_on_ = came_on_ || rider.plan.decides;
   const MirroredTree& tree = session_->tree();
   if (hooks_.reports) hooks_.reports->end_pass(tree.end(), tree.text().subspan(decided));

@@ -22,7 +22,7 @@ class AnswerTest : public testing::Test {
 };
 
 TEST_F(AnswerTest, TokensComeWithTheirTextAndTheLastIsTheTargetsOwn) {
-  const Answer::Taken taken = answer_.take(Ids{0, 1, 4});
+  const Answer::Taken taken = answer_.take(Ids{0, 1, 4}, {});
   EXPECT_FALSE(taken.stopped);
   std::string text;
   std::vector<bool> drafted;
@@ -36,26 +36,26 @@ TEST_F(AnswerTest, TokensComeWithTheirTextAndTheLastIsTheTargetsOwn) {
 }
 
 TEST_F(AnswerTest, NothingIsTakenAfterAStopString) {
-  answer_.take(Ids{2});
-  const Answer::Taken taken = answer_.take(Ids{3, 4, 5});
+  answer_.take(Ids{2}, {});
+  const Answer::Taken taken = answer_.take(Ids{3, 4, 5}, {});
   EXPECT_TRUE(taken.stopped);
   EXPECT_THAT(taken.emit.tokens, SizeIs(1));
   EXPECT_THAT(answer_.ids(), ElementsAre(2, 3));
 }
 
 TEST_F(AnswerTest, EndsWithAStopTokenOnlyIfThatIsTheLast) {
-  answer_.take(Ids{6});
+  answer_.take(Ids{6}, {});
   EXPECT_EQ(answer_.natural_ending(Ids{6, 7}), Ending::kStopToken);
   EXPECT_EQ(answer_.natural_ending(Ids{7}), std::nullopt);
-  answer_.take(Ids{5});
+  answer_.take(Ids{5}, {});
   EXPECT_EQ(answer_.natural_ending(Ids{6, 7}), std::nullopt);
 }
 
 TEST_F(AnswerTest, EndsWithAsManyTokensAsWereAskedFor) {
   EXPECT_EQ(answer_.natural_ending({}), std::nullopt) << "it has not begun";
-  answer_.take(Ids{0, 1, 4, 5});
+  answer_.take(Ids{0, 1, 4, 5}, {});
   EXPECT_EQ(answer_.natural_ending({}), std::nullopt);
-  answer_.take(Ids{6});
+  answer_.take(Ids{6}, {});
   EXPECT_EQ(answer_.natural_ending({}), Ending::kLength);
   EXPECT_EQ(answer_.natural_ending(Ids{6}), Ending::kStopToken) << "the nearer reason";
 }
@@ -64,7 +64,7 @@ TEST_F(AnswerTest, EndsWhereTheTargetsContextIsFull) {
   answer_.limit_to(5);
   EXPECT_EQ(answer_.end_position(), 5);
   EXPECT_EQ(answer_.asked_end(), 8);
-  answer_.take(Ids{0, 1});
+  answer_.take(Ids{0, 1}, {});
   EXPECT_EQ(answer_.natural_ending({}), Ending::kContextFull);
 }
 

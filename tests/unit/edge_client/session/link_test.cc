@@ -311,6 +311,32 @@ TEST(ServerNodes, AnEdgeThatAcceptsNoneRefusesThem) {
   EXPECT_THAT(edge.finish->status.message(), HasSubstr("verdict.server_nodes with bit 0"));
 }
 
+// --- log-probabilities ---------------------------------------------------------------------------
+
+// What a verdict with these says to an edge that asked for one alternative.
+std::string said_of(const std::vector<TokenLogprobs>& logprobs) {
+  SessionHarness edge(Strategy::kAr);
+  edge.options.top_logprobs = 1;
+  edge.start();
+  EXPECT_EQ(edge.sent<Open>().at(0).top_logprobs, 1u);
+  edge.opened();
+  edge.from_verifier(Started{.pass = 0, .position = 3});
+  edge.from_verifier(
+      Verdict{.pass = 0, .position = 3, .tokens = {4}, .rows = 3, .logprobs = logprobs});
+  if (edge.finish) return edge.finish->status.message();
+  EXPECT_EQ(edge.session->logprobs(), logprobs);
+  return "";
+}
+
+TEST(Logprobs, AVerdictThatLacksThemOrNamesOthersEndsTheAnswer) {
+  EXPECT_EQ(said_of({{.chosen = -0.5f, .top = {{7, -0.25f}}}}), "");
+  EXPECT_EQ(said_of({{.chosen = -0.5f}}), "");
+  EXPECT_THAT(said_of({}), HasSubstr("older than this edge. Remedy"));
+  EXPECT_THAT(said_of({{}, {}}), HasSubstr("verdict.logprobs of length 2, expected 1"));
+  EXPECT_THAT(said_of({{.top = {{1, 0}, {2, 0}}}}), HasSubstr("of length 2, expected at most 1"));
+  EXPECT_THAT(said_of({{.top = {{13, 0}}}}), HasSubstr("top_tokens with 13, expected 0 to 12"));
+}
+
 // --- a verifier that breaks the protocol --------------------------------------------------------
 
 struct Garbled {
@@ -372,6 +398,9 @@ INSTANTIATE_TEST_SUITE_P(
         verdict_with(
             "BatchRowsBelowItsOwn", [](Verdict& v) { v.batch_rows = 4; },
             "verdict.batch_rows 4, expected 0 or 5 to 268435456"),
+        verdict_with(
+            "LogprobsThatNobodyAskedFor", [](Verdict& v) { v.logprobs.resize(1); },
+            "verdict.logprobs of length 1, expected 0"),
         verdict_with(
             "BatchRows", [](Verdict& v) { v.batch_rows = 4294967295; },
             "verdict.batch_rows 4294967295, expected 0 or 5 to 268435456"),

@@ -1,6 +1,7 @@
-# outrider-server for --device cuda, with our own kernels: no libtorch, no cuBLAS, and the CUDA runtime inside
-# the program. From the repository's root:
+# outrider-server, and with --target edge outrider-edge, for --device cuda, with our own kernels: no libtorch, no
+# cuBLAS, and the CUDA runtime inside the program. From the repository's root:
 #   docker build -f docker/cuda.Dockerfile -t outrider-server:0.1.0-cuda .
+#   docker build -f docker/cuda.Dockerfile --target edge -t outrider-edge:0.1.0-cuda .
 # and on a machine with a driver of CUDA 13 and the NVIDIA Container Toolkit:
 #   docker run --gpus all --read-only -v /srv/models/target:/models/target:ro \
 #     outrider-server:0.1.0-cuda --model=/models/target --device=cuda --http-port=8000
@@ -24,20 +25,32 @@ ARG JOBS=4
 # ARCHITECTURES: of the GPUs that run it: A100; Jetson Orin; H100, H200; Jetson Thor.
 ARG ARCHITECTURES="80;87;90;110"
 RUN cmake --preset cuda "-DOUTRIDER_GPU_ARCHITECTURES=${ARCHITECTURES}" \
- && cmake --build --preset cuda -j "${JOBS}" --target outrider-server
+ && cmake --build --preset cuda -j "${JOBS}" --target outrider-edge outrider-server
 RUN mkdir /programs \
- && strip -o /programs/outrider-server build/cuda/bin/outrider-server \
- && sh docker/libraries.sh /programs/outrider-server >/programs/packages
+ && for part in edge server; do \
+      strip -o "/programs/outrider-${part}" "build/cuda/bin/outrider-${part}" \
+      && sh docker/libraries.sh "/programs/outrider-${part}" >"/programs/${part}.packages" || exit 1; \
+    done
 
-FROM ${BASE} AS server
+FROM ${BASE} AS runtime
 RUN --mount=type=bind,from=build,source=/programs,target=/programs \
     apt-get -q update \
- && apt-get -q -y install --no-install-recommends ca-certificates curl $(cat /programs/packages) \
+ && apt-get -q -y install --no-install-recommends ca-certificates curl $(cat /programs/*.packages) \
  && rm -rf /var/lib/apt/lists/*
-COPY --from=build /programs/outrider-server /usr/bin/outrider-server
 USER 1000:1000
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility OUTRIDER_CACHE_DIR=none
 VOLUME ["/models"]
+
+FROM runtime AS edge
+COPY --from=build /programs/outrider-edge /usr/bin/outrider-edge
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5m --retries=3 \
+  CMD ["curl", "--silent", "--fail", "--output", "/dev/null", "http://127.0.0.1:8080/health/live"]
+ENTRYPOINT ["/usr/bin/outrider-edge"]
+CMD ["--help"]
+
+FROM runtime AS server
+COPY --from=build /programs/outrider-server /usr/bin/outrider-server
 EXPOSE 8000 8001 8002
 HEALTHCHECK --interval=10s --timeout=3s --start-period=15m --retries=3 \
   CMD ["curl", "--silent", "--fail", "--output", "/dev/null", "http://127.0.0.1:8000/health/live"]

@@ -18,6 +18,7 @@
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
+#include "edge_client/report/jetson.h"
 
 namespace outrider {
 namespace {
@@ -147,11 +148,13 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
   OUTRIDER_RETURN_IF_ERROR(console.output());
   if (stop.stop_requested()) return kExitInterrupted;
   OUTRIDER_RETURN_IF_ERROR(found.status());
-  console.print_error_stream(found->text);
+  const std::optional<JetsonFigures> device = read_jetson();  // as the answers left it
+  console.print_error_stream(found->text + (device ? to_text(*device) : ""));
   if (options.json) {
     Json json = found->json;
     json["version"] = Program::version();
     json["advice"] = to_json(found->advice);
+    if (device) json["device"] = to_json(*device);
     console.print_line(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   } else {
     console.print_line(verdict_of(found->advice));

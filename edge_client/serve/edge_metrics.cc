@@ -33,6 +33,39 @@ std::string_view mode_now(const LinkWatch::View& view) {
   return view.device_decides ? "offline" : name_of(view.link);
 }
 
+// In a registry of their own: zones, rails and the mode are those of this moment.
+std::string text_of(const JetsonFigures& device) {
+  prometheus::Registry registry;
+  const auto gauge = [&](const char* name,
+                         const char* help) -> prometheus::Family<prometheus::Gauge>& {
+    return prometheus::BuildGauge()
+        .Name(std::string("outrider_edge_device_") + name)
+        .Help(help)
+        .Register(registry);
+  };
+  if (!device.power_mode.empty()) {
+    gauge("power_mode", "1 for the power mode of nvpmodel")
+        .Add({{"mode", device.power_mode}})
+        .Set(1);
+  }
+  auto& celsius = gauge("temperature_celsius", "Temperature of a thermal zone");
+  for (const auto& [zone, value] : device.celsius) celsius.Add({{"zone", zone}}).Set(value);
+  auto& watts = gauge("power_watts", "Power of a rail of the whole board");
+  for (const auto& [rail, value] : device.watts) watts.Add({{"rail", rail}}).Set(value);
+  if (device.gpu_load)
+    gauge("gpu_load_ratio", "Busy share of the GPU, 0 to 1").Add({}).Set(*device.gpu_load);
+  gauge("throttled", "Cooling devices that hold clocks back now")
+      .Add({})
+      .Set(static_cast<double>(device.throttled.size()));
+  if (device.over_current_events) {
+    gauge("over_current_events",
+          "Times that too much current slowed the clocks since the board's start")
+        .Add({})
+        .Set(static_cast<double>(*device.over_current_events));
+  }
+  return prometheus::TextSerializer().Serialize(registry.Collect());
+}
+
 }  // namespace
 
 struct EdgeMetrics::Parts {
@@ -189,7 +222,8 @@ std::string EdgeMetrics::render(const Now& now) {
   for (const std::string_view mode : kModes) {
     parts_->mode.Add({{"mode", std::string(mode)}}).Set(mode == mode_now(now.link) ? 1 : 0);
   }
-  return prometheus::TextSerializer().Serialize(parts_->registry.Collect());
+  return prometheus::TextSerializer().Serialize(parts_->registry.Collect()) +
+         (now.device ? text_of(*now.device) : "");
 }
 
 }  // namespace outrider

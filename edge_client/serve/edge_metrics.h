@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/mutex.h"
 #include "edge_client/report/answer_report.h"
+#include "edge_client/report/jetson.h"
 #include "edge_client/serve/link_watch.h"
 
 namespace outrider {
@@ -31,6 +33,7 @@ class EdgeMetrics final {
     std::size_t running = 0;
     std::size_t waiting = 0;
     LinkWatch::View link = {};
+    std::optional<JetsonFigures> device = {};  // nothing: the device is no Jetson
   };
   std::string render(const Now& now);
 

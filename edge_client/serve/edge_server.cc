@@ -137,7 +137,8 @@ HttpResponse EdgeServer::metrics_page() {
   return {.status = 200,
           .body = metrics_.render({.running = std::size_t{queue_.running()},
                                    .waiting = queue_.waiting(),
-                                   .link = link_.look()}),
+                                   .link = link_.look(),
+                                   .device = read_jetson()}),
           .content_type = "text/plain; version=0.0.4"};
 }
 

@@ -26,6 +26,7 @@ from runner import run_tests
 HAPROXY = shutil.which('haproxy') or shutil.which('haproxy', path='/usr/sbin')
 
 UNITS = sorted((ROOT / 'deploy/systemd').glob('*.service'))
+GPU = ROOT / 'deploy/systemd/outrider-edge-gpu.conf'  # a drop-in of the edge's unit
 MOST_EXPOSED = 40  # tenths, as `systemd-analyze security` counts: 0 is closed, 100 open
 
 
@@ -35,12 +36,16 @@ def systemd_analyze(*words):
 
 @unittest.skipUnless(shutil.which('systemd-analyze'), 'needs systemd-analyze (Debian package systemd)')
 class Units(unittest.TestCase):
-    def verify(self, unit, change=lambda text: text):
+    def verify(self, unit, change=lambda text: text, drop_in=None):
         """Findings of systemd in a unit that runs the built program."""
         with tempfile.TemporaryDirectory() as folder:
+            if drop_in:
+                (Path(folder) / f'{unit.name}.d').mkdir()
+                shutil.copy(drop_in, Path(folder) / f'{unit.name}.d')
             copy = Path(folder) / unit.name
             copy.write_text(change(unit.read_text().replace('=/usr/bin/outrider', f'={BIN.resolve()}/outrider')))
             done = systemd_analyze('verify', '--man=no', copy)
+            self.exposure = systemd_analyze('security', '--offline=true', f'--threshold={MOST_EXPOSED}', '--no-pager', copy)
         return done.returncode, done.stdout + done.stderr
 
     def test_systemd_finds_nothing(self):
@@ -51,6 +56,15 @@ class Units(unittest.TestCase):
     def test_systemd_would_find_a_misspelt_line(self):
         _, found = self.verify(UNITS[0], lambda text: text.replace('PrivateTmp', 'PrivateTemp'))
         self.assertIn('PrivateTemp', found)
+
+    def test_an_edge_with_a_gpu_sees_its_devices_and_stays_shut(self):
+        edge = next(unit for unit in UNITS if unit.name == 'outrider-edge.service')
+        self.assertEqual(self.verify(edge, drop_in=GPU), (0, ''))
+        self.assertEqual(self.exposure.returncode, 0, self.exposure.stdout[-300:])
+        for device in ('nvidia*', 'nvhost*', 'nvgpu*'):
+            self.assertIn(f'char-{device}:rw', self.exposure.stdout)
+        self.verify(edge)
+        self.assertNotIn('char-nvidia', self.exposure.stdout)
 
     def test_services_are_shut(self):
         for unit in UNITS:

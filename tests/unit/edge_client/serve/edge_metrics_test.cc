@@ -50,6 +50,35 @@ TEST(EdgeMetrics, TheNameMayComeLateAndStaysOnceSomethingIsCounted) {
   EXPECT_THAT(rendered(metrics), Not(HasSubstr("another")));
 }
 
+TEST(EdgeMetrics, AJetsonsFiguresAreThoseOfTheMomentAndOtherDevicesHaveNone) {
+  EdgeMetrics metrics("m");
+  EXPECT_THAT(rendered(metrics), Not(HasSubstr("outrider_edge_device")));
+  JetsonFigures device;
+  device.power_mode = "15W";
+  device.celsius = {{"tj-thermal", 49.5}};
+  device.watts = {{"VDD_IN", 4.75}};
+  device.gpu_load = 0.25;
+  device.throttled = {"cpu-throttle-alert", "gpu-throttle-alert"};
+  device.over_current_events = 3;
+  const std::string text =
+      metrics.render({.running = 0, .waiting = 0, .link = {}, .device = device});
+  for (const char* line :
+       {"outrider_edge_device_power_mode{mode=\"15W\"} 1",
+        "outrider_edge_device_temperature_celsius{zone=\"tj-thermal\"} 49.5",
+        "outrider_edge_device_power_watts{rail=\"VDD_IN\"} 4.75",
+        "outrider_edge_device_gpu_load_ratio 0.25", "outrider_edge_device_throttled 2",
+        "outrider_edge_device_over_current_events 3"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  device = {};
+  device.power_mode = "MAXN";
+  const std::string later =
+      metrics.render({.running = 0, .waiting = 0, .link = {}, .device = device});
+  EXPECT_THAT(later, HasSubstr("mode=\"MAXN\""));
+  EXPECT_THAT(later, Not(HasSubstr("15W")));
+  EXPECT_THAT(later, Not(HasSubstr("gpu_load")));
+}
+
 TEST(EdgeMetrics, TheBooksAndTheDraftsFiguresAreCounted) {
   EdgeMetrics metrics("m");
   metrics.observe(report());

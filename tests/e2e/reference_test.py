@@ -43,15 +43,20 @@ def kind(schema):
     return words
 
 
-def fields_table(schema):
-    rows, idle, ignored = ['| field | value | meaning |', '|---|---|---|'], [], []
+def fields_table(schema, known):
+    """The fields; those that are known from another route by their names only."""
+    rows, same, idle, ignored = ['| field | value | meaning |', '|---|---|---|'], [], [], []
     for name, field in schema['properties'].items():
-        if field.get('description') == IGNORED:
+        if known.get(name) == field:
+            same.append(f'`{name}`')
+        elif field.get('description') == IGNORED:
             ignored.append(f'`{name}`')
         elif field.get('description') == IDLE:
             idle.append(f'`{name}`: ' + ', '.join(f'`{json.dumps(value)}`' for value in field['enum']))
         else:
             rows.append(f'| `{name}` | {kind(field)} | {field["description"]} |')
+    if same:
+        rows.append('| others | as in chats | ' + ', '.join(same) + ' |')
     text = '\n'.join(rows) + '\n'
     if idle:
         text += '\nValues that ask for nothing are accepted: ' + '; '.join(idle) + '.\n'
@@ -71,8 +76,11 @@ def made(page, document):
         paths = document['paths']
         if match[2] == 'get':
             return match[1] + gets_table(paths) + match[4]
-        schema = paths[match[2]]['post']['requestBody']['content']['application/json']['schema']
-        return match[1] + fields_table(schema) + match[4]
+        def schema(path):
+            return paths[path]['post']['requestBody']['content']['application/json']['schema']
+        chat = '/v1/chat/completions'
+        known = schema(chat)['properties'] if match[2] != chat else {}
+        return match[1] + fields_table(schema(match[2]), known) + match[4]
     return SECTION.sub(section, page)
 
 

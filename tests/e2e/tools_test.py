@@ -94,6 +94,24 @@ class Tools(unittest.TestCase):
             self.assertEqual(answer['usage']['prompt_tokens'], alone['usage']['prompt_tokens'])
             self.assertEqual(answer['usage']['completion_tokens'], 36)
 
+    def test_settings_of_the_choice_hold_at_both(self):
+        plain = ask(self.bases[0], max_tokens=16)[1]['choices'][0]['message']['content']
+        word = plain.split()[1]
+        ids = ask(self.bases[0], '/tokenize', content=plain)[1]['tokens']
+        texts = set()
+        for base in self.bases:
+            def say(**fields):
+                code, answer = ask(base, max_tokens=16, **fields)
+                self.assertEqual(code, 200, answer)
+                return answer['choices'][0]['message']['content']
+            self.assertEqual(say(presence_penalty=0, logit_bias={}, min_tokens=0), plain)
+            self.assertNotIn(word, say(bad_words=[word]))
+            self.assertNotEqual(say(logit_bias={str(ids[0]): -100}), plain)
+            self.assertLess(len(say(stop_token_ids=[ids[4]])), len(plain))
+            texts.add(say(frequency_penalty=2, presence_penalty=2, repetition_penalty=1.5))
+        self.assertEqual(len(texts), 1, texts)
+        self.assertNotEqual(texts, {plain})
+
     def test_several_prompts_and_ids_of_tokens(self):
         for base in self.bases:
             def complete(prompt, **fields):
@@ -114,7 +132,8 @@ class Tools(unittest.TestCase):
                                   ({'tools': [TOOL], 'tool_choice': {'type': 'function', 'function': {'name': 'jump'}}},
                                    'tool_choice'),
                                   ({'messages': [USER, RESULT]}, 'messages[].tool_call_id'),
-                                  ({'n': 0}, 'n'), ({'n': 129}, 'n')):
+                                  ({'n': 0}, 'n'), ({'n': 129}, 'n'),
+                                  ({'logit_bias': {'99999': 1}}, 'logit_bias'), ({'presence_penalty': 3}, 'presence_penalty')):
                 code, answer = ask(base, **fields)
                 self.assertEqual((code, answer['error']['param']), (400, param))
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/engine/text/token_ids.h"
+#include "common/serving/conversation/bad_words.h"
 #include "common/serving/conversation/stop_strings.h"
 #include "common/serving/openai/body_fields.h"
 
@@ -159,6 +160,75 @@ Status read_top_k(const Json& value, SamplingParams& sampling) {
   if (whole > std::numeric_limits<std::int32_t>::max()) return wrong("top_k", "less than 2^31");
   sampling.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(whole, 0));
   return {};
+}
+
+Status read_logit_bias(const Json& value, std::vector<LogitBias>& out) {
+  const std::string expected = "an object of up to " + std::to_string(ChoiceSettings::kMaxBiases) +
+                               " numbers from -100 to 100 by the ids of tokens";
+  if (!value.is_structured() || value.size() > ChoiceSettings::kMaxBiases) {
+    return wrong("logit_bias", expected);
+  }
+  for (const auto& [key, each] : value.items()) {
+    const bool is_pair = value.is_array() && each.is_array() && each.size() == 2;
+    if (value.is_array() && !is_pair) return wrong("logit_bias", expected);
+    const Json id = is_pair ? each[0] : Json::parse(key, nullptr, false);
+    LogitBias bias;
+    double number = 0;
+    std::int64_t token = 0;
+    if (id.is_discarded() || !read_integer(id, "logit_bias", 0, token).ok() ||
+        token > std::numeric_limits<TokenId>::max()) {
+      return wrong("logit_bias", expected);
+    }
+    OUTRIDER_RETURN_IF_ERROR(
+        read_number(is_pair ? each[1] : each, "logit_bias." + id.dump(), -100, 100, number));
+    bias.token = static_cast<TokenId>(token);
+    bias.bias = static_cast<float>(number);
+    out.push_back(bias);
+  }
+  return {};
+}
+
+Status read_stop_tokens(const Json& value, std::vector<TokenId>& out) {
+  Result<std::vector<TokenId>> ids = token_ids_of(value, "stop_token_ids");
+  if (!ids.ok() || ids->size() > StopStrings::kMaxStops) {
+    return wrong("stop_token_ids",
+                 "a list of up to " + std::to_string(StopStrings::kMaxStops) + " ids of tokens");
+  }
+  out = *std::move(ids);
+  return {};
+}
+
+Status read_bad_words(const Json& value, std::vector<std::string>& out) {
+  const std::string expected =
+      "a list of up to " + std::to_string(ChoiceSettings::kMaxBadWords) + " texts";
+  if (!value.is_array() || value.size() > ChoiceSettings::kMaxBadWords) {
+    return wrong("bad_words", expected);
+  }
+  for (const Json& word : value) {
+    if (!word.is_string() || word == "") return wrong("bad_words", expected);
+    out.push_back(word.get<std::string>());
+  }
+  return {};
+}
+
+Status check_named_tokens(const Tokenizer& tokenizer, const TextOptions& text) {
+  const auto refused = [](const Status& status, const char* field) {
+    return status.with_detail({.reason = "invalid_value", .field = field});
+  };
+  const auto words = bad_word_tokens(tokenizer, text.bad_words);
+  if (!words.ok()) return refused(words.status(), "bad_words");
+  for (const TokenId id : text.stop_token_ids) {
+    if (!tokenizer.contains(id)) {
+      return wrong("stop_token_ids", "of ids that the tokenizer has", Json(id));
+    }
+  }
+  if (text.max_tokens >= 0 && text.choice.settings.min_tokens > text.max_tokens) {
+    return wrong("min_tokens", "at most as many as max_tokens",
+                 Json(text.choice.settings.min_tokens));
+  }
+  // The other settings were read within their bounds.
+  const Status valid = validate(text.choice.settings, tokenizer.vocab_size());
+  return valid.ok() ? valid : refused(valid, "logit_bias");
 }
 
 // llama.cpp's names.

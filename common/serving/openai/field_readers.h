@@ -28,6 +28,12 @@ Status read_raw(const Json& value, std::string_view key, bool& out,
 Status read_service_tier(const Json& value, ServiceTier& out);
 Status read_speculation(const Json& value, CompletionParams& params);
 Status read_top_k(const Json& value, SamplingParams& sampling);
+// {"ID": BIAS, ..}, or llama.cpp's [[ID, BIAS], ..].
+Status read_logit_bias(const Json& value, std::vector<LogitBias>& out);
+Status read_stop_tokens(const Json& value, std::vector<TokenId>& out);
+Status read_bad_words(const Json& value, std::vector<std::string>& out);
+// Whether the tokens that a request names are the tokenizer's, and what else needs it.
+Status check_named_tokens(const Tokenizer& tokenizer, const TextOptions& text);
 Status read_reasoning_format(const Json& value, std::optional<bool>& reads);
 
 }  // namespace outrider

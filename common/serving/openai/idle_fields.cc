@@ -21,14 +21,9 @@ constexpr std::array<std::string_view, 25> kIgnored = {
 
 std::span<const IdleValue> idle_values() {
   static const std::vector<IdleValue> kValues = {
-      {"repetition_penalty", 1},
-      {"repeat_penalty", 1},
       {"length_penalty", 1},
       {"typical_p", 1},
       {"tfs_z", 1},
-      {"presence_penalty", 0},
-      {"frequency_penalty", 0},
-      {"min_tokens", 0},
       {"top_a", 0},
       {"top_n_sigma", -1},
       {"mirostat", 0},
@@ -65,8 +60,7 @@ std::span<const IdleValue> idle_values() {
 }
 
 bool asks_for_nothing(std::string_view field, const Json& value) {
-  constexpr std::array<std::string_view, 7> kLists = {
-      "tools", "functions", "stop_token_ids", "logit_bias", "bad_words", "lora", "documents"};
+  constexpr std::array<std::string_view, 4> kLists = {"tools", "functions", "lora", "documents"};
   if (value.is_structured() && value.empty()) {
     return std::ranges::find(kLists, field) != kLists.end();
   }

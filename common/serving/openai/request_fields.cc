@@ -195,6 +195,40 @@ std::vector<RequestField> choice_fields() {
   };
 }
 
+std::vector<RequestField> setting_fields() {
+  const auto repetition = +[](Request& request) -> float& {
+    return request.params.text.choice.settings.repetition_penalty;
+  };
+  return {
+      number(
+          "presence_penalty", -2, 2,
+          +[](Request& request) -> float& {
+            return request.params.text.choice.settings.presence_penalty;
+          },
+          "Is taken from the logits of tokens that the answer has already; 0: none."),
+      number(
+          "frequency_penalty", -2, 2,
+          +[](Request& request) -> float& {
+            return request.params.text.choice.settings.frequency_penalty;
+          },
+          "Is taken from them for each time that the answer has the token; 0: none."),
+      number("repetition_penalty", 0.01, 100, repetition,
+             "Divides positive logits of tokens that prompt or answer have, and multiplies "
+             "negative ones; 1: none."),
+      number("repeat_penalty", 0.01, 100, repetition, "llama.cpp's name of repetition_penalty."),
+      other("logit_bias", {{"type", "object"}, {"maxProperties", ChoiceSettings::kMaxBiases}},
+            "Numbers from -100 to 100 that are added to logits, by the ids of tokens.",
+            [](const Json& value, Request& request) {
+              return read_logit_bias(value, request.params.text.choice.settings.logit_bias);
+            }),
+      other("bad_words", {{"type", "array"}, {"maxItems", ChoiceSettings::kMaxBadWords}},
+            "Texts that the answer may not have, at the beginning of a word.",
+            [](const Json& value, Request& request) {
+              return read_bad_words(value, request.params.text.bad_words);
+            }),
+  };
+}
+
 std::vector<RequestField> end_fields() {
   const auto length =
       +[](Request& request) -> std::int64_t& { return request.params.text.max_tokens; };
@@ -209,6 +243,17 @@ std::vector<RequestField> end_fields() {
           [](const Json& value, Request& request) {
             return read_stop(value, request.params.text.stop);
           }),
+      whole(
+          "min_tokens", 0,
+          +[](Request& request) -> std::int64_t& {
+            return request.params.text.choice.settings.min_tokens;
+          },
+          "Tokens before which no stop token ends the answer; 0."),
+      other("stop_token_ids", {{"type", "array"}, {"maxItems", StopStrings::kMaxStops}},
+            "Ids of tokens that end the answer beside the model's own.",
+            [](const Json& value, Request& request) {
+              return read_stop_tokens(value, request.params.text.stop_token_ids);
+            }),
       yes_or_no(
           "ignore_eos", [](Request& request) -> bool& { return request.params.text.ignore_eos; },
           "Whether the answer goes on after the model's end-of-text token; false."),
@@ -257,7 +302,7 @@ std::span<const RequestField> request_fields() {
   static const std::vector<RequestField> kFields = [] {
     std::vector<RequestField> all;
     for (auto* const fields :
-         {prompt_fields, tool_fields, choice_fields, end_fields, form_fields}) {
+         {prompt_fields, tool_fields, choice_fields, setting_fields, end_fields, form_fields}) {
       std::ranges::move(fields(), std::back_inserter(all));
     }
     return all;

@@ -11,6 +11,7 @@
 #include "common/serving/conversation/chat_template.h"
 #include "common/serving/http/error_response.h"
 #include "common/serving/openai/body_fields.h"
+#include "common/serving/openai/field_readers.h"
 #include "common/serving/openai/openapi.h"
 #include "common/serving/openai/token_routes.h"
 #include "common/serving/telemetry/log.h"
@@ -163,6 +164,7 @@ Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& r
   OUTRIDER_ASSIGN_OR_RETURN(CompletionRequest asked,
                             parse_completion(request.body, is_chat, defaults));
   settle_seed(asked.params.text);
+  OUTRIDER_RETURN_IF_ERROR(check_named_tokens(*service.tokenizer, asked.params.text));
   const std::string model = service.model_name();
   OUTRIDER_RETURN_IF_ERROR(read_level(service, model, defaults, asked));
   ChatForm form{.template_name = service.chat_template, .reading = service.reading};

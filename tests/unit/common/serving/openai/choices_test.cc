@@ -138,6 +138,9 @@ TEST_F(ChoicesTest, MoreThanMayWaitAreRefusedByName) {
   EXPECT_EQ(error(R"("prompt":["a","b"],"n":100)")["param"], "n");
   EXPECT_EQ(error(R"("prompt":[5,123456])")["param"], "prompt");
   EXPECT_EQ(error(R"("prompt":"a","n":2,"best_of":3)")["param"], "best_of");
+  EXPECT_EQ(error(R"("prompt":"a","logit_bias":{"123456":1})")["param"], "logit_bias");
+  EXPECT_EQ(error(R"("prompt":"a","stop_token_ids":[123456])")["param"], "stop_token_ids");
+  EXPECT_EQ(error(R"("prompt":"a","min_tokens":5,"max_tokens":4)")["param"], "min_tokens");
 }
 
 TEST_F(ChoicesTest, AnEchoBeginsWithThePrompt) {

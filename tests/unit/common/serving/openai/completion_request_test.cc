@@ -213,14 +213,40 @@ TEST(OpenaiRequest, AFilledKeyInsideAMessageIsRefusedByItsName) {
 TEST(OpenaiRequest, WhatIsNotSupportedIsRefusedByItsName) {
   for (const char* field :
        {R"("functions":[{"name":"f"}])", R"("best_of":2)", R"("logprobs":true)",
-        R"("logit_bias":{"5":1})", R"("response_format":{"type":"json_object"})",
-        R"("presence_penalty":0.5)", R"("temprature":1)", R"("repetition_penalty":1.05)",
-        R"("echo":true)", R"("parse_special":true)",
-        R"("stream_options":{"include_obfuscation":true})"}) {
+        R"("response_format":{"type":"json_object"})", R"("temprature":1)", R"("echo":true)",
+        R"("parse_special":true)", R"("stream_options":{"include_obfuscation":true})"}) {
     const Status status = chat(field).status();
     EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << field;
     const std::string name = std::string(field).substr(1, std::string(field).find('"', 1) - 1);
     EXPECT_THAT(status.message(), HasSubstr(name));
+  }
+}
+
+TEST(OpenaiRequest, SettingsOfTheChoiceAreRead) {
+  const auto request = chat(R"("presence_penalty":0.5,"frequency_penalty":-2,"repeat_penalty":1.25,
+      "logit_bias":{"5":-100,"7":1.5},"min_tokens":3,"stop_token_ids":[9,8],"bad_words":["no"])");
+  ASSERT_TRUE(request.ok()) << request.status().to_string();
+  const TextOptions& text = request->params.text;
+  const ChoiceSettings& settings = text.choice.settings;
+  EXPECT_EQ(settings.presence_penalty, 0.5f);
+  EXPECT_EQ(settings.frequency_penalty, -2.0f);
+  EXPECT_EQ(settings.repetition_penalty, 1.25f);
+  EXPECT_EQ(settings.logit_bias, (std::vector<LogitBias>{{5, -100}, {7, 1.5f}}));
+  EXPECT_EQ(settings.min_tokens, 3);
+  EXPECT_EQ(text.stop_token_ids, (std::vector<TokenId>{9, 8}));
+  EXPECT_EQ(text.bad_words, std::vector<std::string>{"no"});
+  EXPECT_EQ(chat(R"("logit_bias":[[5,-1]])")->params.text.choice.settings.logit_bias,
+            (std::vector<LogitBias>{{5, -1}}));
+  for (const char* wrong :
+       {R"("logit_bias":{"5":101})", R"("logit_bias":{"five":1})", R"("logit_bias":{"-5":1})",
+        R"("logit_bias":{"5":"1"})", R"("logit_bias":[[5]])", R"("logit_bias":[5])",
+        R"("logit_bias":"5")", R"("logit_bias":{"99999999999":1})", R"("stop_token_ids":["a"])",
+        R"("stop_token_ids":5)", R"("bad_words":[""])", R"("bad_words":"no")",
+        R"("presence_penalty":2.5)", R"("repetition_penalty":0)", R"("min_tokens":-1)"}) {
+    const Status status = chat(wrong).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << wrong;
+    const std::string name = std::string(wrong).substr(1, std::string(wrong).find('"', 1) - 1);
+    EXPECT_THAT(status.detail().field, testing::StartsWith(name)) << wrong;
   }
 }
 

@@ -154,6 +154,7 @@ void add_page_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--served-model-name", flags.server.served_model_name,
                  "The model's name for clients and edges, in /metrics and logs [its directory's]")
       ->group(kPagesGroup);
+  add_traces_flag(app, flags.otlp_traces_endpoint, kPagesGroup);
   add_web_flags(app, flags.server.allowed_hosts, flags.server.allowed_origins, kPagesGroup);
   add_reading_flags(app, flags.server.reading, kPagesGroup);
   app.add_option("--price-file", flags.server.price_file,

@@ -24,7 +24,8 @@ struct ServerFlags {
   bool insecure = false;
   std::optional<std::uint16_t> http_port;  // nothing: no such pages
   std::optional<std::uint16_t> metrics_port;
-  std::string metrics_host;  // empty: the server's
+  std::string metrics_host;          // empty: the server's
+  std::string otlp_traces_endpoint;  // empty: the environment's
   std::string kv_cache_memory = "auto";
   std::optional<DraftSource> draft_source;  // nothing: the model, if there is one, and look-up
 };

@@ -154,6 +154,7 @@ void Server::fill_scheduler_options() {
 
 Status Server::listen() {
   options_.rpc.tenants = &tenants_;
+  options_.rpc.tracer = options_.tracer;
   options_.rpc.authenticator = options_.token_file.empty() ? nullptr : &authenticator_;
   OUTRIDER_ASSIGN_OR_RETURN(rpc_, RpcServer::start(*engine_, faults_, options_.rpc));
   const ModelInfo& model = target_.model->info();
@@ -171,7 +172,8 @@ Status Server::listen() {
                            options_.scheduler.max_queued_requests,
             .authenticator = options_.rpc.authenticator,
             .tenants = &tenants_,
-            .levels = target_.levels.get()});
+            .levels = target_.levels.get(),
+            .tracer = options_.tracer});
   }
   if (options_.http) {
     OUTRIDER_ASSIGN_OR_RETURN(http_,
@@ -264,7 +266,8 @@ std::string Server::render_metrics() {
        .grpc_errors = grpc_errors(),
        .connections_open = rpc.connections.open,
        .connections_refused = rpc.connections.refused,
-       .log_lines_lost = lost_log_lines()});
+       .log_lines_lost = lost_log_lines(),
+       .traces = options_.tracer ? options_.tracer->counts() : Tracer::Counts()});
 }
 
 // Until a signal comes, or the device is lost.

@@ -69,6 +69,7 @@ struct ServerOptions {
   bool metrics_need_key = false;       // one that may read them
   std::string price_file = {};         // empty: nothing has a price
   bool measure_energy = false;         // of this machine's processors
+  Tracer* tracer = nullptr;            // outlives the server; null: nothing is traced
   Duration shutdown_timeout = std::chrono::seconds(45);
 };
 

@@ -21,6 +21,7 @@
 #include "common/serving/telemetry/log.h"
 #include "proto/codec.h"
 #include "proto/grpc_log.h"
+#include "proto/otlp/otlp_sender.h"
 
 namespace outrider {
 namespace {
@@ -246,6 +247,10 @@ Status run_server(const ServerFlags& flags, std::optional<StartSignals>& signals
     OUTRIDER_RETURN_IF_ERROR(read_tokens(token_file).status());
   }
   OUTRIDER_ASSIGN_OR_RETURN(const DraftSource drafts_by, draft_source(flags));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Tracer> tracer,
+      start_tracing(flags.otlp_traces_endpoint, "outrider-server", Program::version(),
+                    [](const std::string& line) { log(LogLevel::kWarning, line); }));
   SystemClock clock;
   const TimePoint started = clock.now();
   TargetOptions wanted = flags.target;
@@ -253,6 +258,7 @@ Status run_server(const ServerFlags& flags, std::optional<StartSignals>& signals
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(wanted, clock));
   OUTRIDER_ASSIGN_OR_RETURN(ServerOptions options, server_options(flags, target));
   options.scheduler.draft_source = drafts_by;
+  options.tracer = tracer.get();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(target, options));
   signals.reset();  // a supervisor may end it once it is ready
   print_start(flags, target, options.scheduler, *server, to_seconds(clock.now() - started));

@@ -130,6 +130,14 @@ struct ServerMetrics::Parts {
   prometheus::Counter& metrics_keys = keys.Add({{"front", "metrics"}});
   prometheus::Counter& log_lines_lost =
       totals("log_lines_lost_total", "Log lines that could not be written").Add({});
+  prometheus::Counter& spans_exported =
+      totals("trace_spans_exported_total", "Spans that the collector of traces has taken").Add({});
+  prometheus::Counter& spans_dropped =
+      totals("trace_spans_dropped_total",
+             "Spans that found no room, or that the collector did not take")
+          .Add({});
+  prometheus::Counter& traceparents =
+      totals("traceparents_malformed_total", "Requests whose traceparent was ignored").Add({});
   prometheus::Counter& passes =
       totals("target_passes_total", "Passes of the target that decided tokens").Add({});
   prometheus::Counter& device_passes =
@@ -259,6 +267,9 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   follow(p.openai_keys, static_cast<double>(now.openai_keys_refused));
   follow(p.metrics_keys, static_cast<double>(now.metrics_keys_refused));
   follow(p.log_lines_lost, static_cast<double>(now.log_lines_lost));
+  follow(p.spans_exported, static_cast<double>(now.traces.exported));
+  follow(p.spans_dropped, static_cast<double>(now.traces.dropped));
+  follow(p.traceparents, static_cast<double>(now.traces.malformed));
   follow(p.passes, static_cast<double>(stats.passes));
   follow(p.device_passes, static_cast<double>(stats.device_passes));
   follow(p.rows, static_cast<double>(stats.rows));

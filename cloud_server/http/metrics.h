@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/decoding/verify/scheduling/scheduler_types.h"
 #include "common/serving/prices/prices.h"
+#include "common/serving/tracing/tracer.h"
 
 namespace outrider {
 
@@ -30,6 +31,7 @@ struct MetricsSnapshot {
   std::uint64_t connections_open = 0;
   std::uint64_t connections_refused = 0;
   std::uint64_t log_lines_lost = 0;
+  Tracer::Counts traces = {};
 };
 
 class ServerMetrics final {

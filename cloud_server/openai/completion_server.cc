@@ -6,6 +6,7 @@
 
 #include "cloud_server/openai/completion_stream.h"
 #include "common/base/address.h"
+#include "common/serving/openai/request_span.h"
 
 namespace outrider {
 namespace {
@@ -75,6 +76,16 @@ Result<std::optional<LevelChoice>> CompletionServer::choose_level(
   return std::optional(choice);
 }
 
+// Null: the request is not traced.
+std::unique_ptr<StreamSpans> CompletionServer::begin_trace(const CompletionCall& call,
+                                                           const std::string& tenant) const {
+  const Trace trace = options_.tracer->begin(trace_headers_of(call.request));
+  if (!trace.context.sampled) return nullptr;
+  TraceSpan span = request_span(trace, call, options_.model_name, clock_.now());
+  span.set("outrider.tenant", tenant);
+  return std::make_unique<StreamSpans>(*options_.tracer, std::move(span), "pass");
+}
+
 Status CompletionServer::complete(CompletionCall call) {
   const auto caller = std::static_pointer_cast<const Caller>(call.request.caller);
   const std::string tenant = caller == nullptr ? "" : caller->tenant;
@@ -83,6 +94,8 @@ Status CompletionServer::complete(CompletionCall call) {
   OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
                             PlainAnswer::begin(tokenizer_, std::move(call.prompt), call.params,
                                                options_.context, options_.tokenizer_hash));
+  std::unique_ptr<StreamSpans> spans;
+  if (options_.tracer != nullptr) spans = begin_trace(call, tenant);
   const auto stream = std::make_shared<CompletionStream>(
       engine_, faults_, clock_, std::move(answer),
       CompletionStream::Client{.who = who_asks(call.request),
@@ -91,7 +104,8 @@ Status CompletionServer::complete(CompletionCall call) {
                                .responder = call.client,
                                .keep_alive = options_.keep_alive,
                                .level = level,
-                               .levels = options_.levels});
+                               .levels = options_.levels,
+                               .spans = std::move(spans)});
   const AdmissionResult admitted = stream->begin(
       options_.tenants, {.tenant = tenant,
                          .group = tenant.empty() ? network_of(call.request.peer) : tenant,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/http/routes.h"
 #include "common/serving/openai/routes.h"
+#include "common/serving/tracing/stream_spans.h"
 
 namespace outrider {
 
@@ -37,6 +39,7 @@ struct CompletionServerOptions {
   Authenticator* authenticator = nullptr;  // null: no keys are required
   Tenants* tenants = nullptr;              // null: there are no quotas
   LevelBook* levels = nullptr;             // that requests may choose; null: one model answers all
+  Tracer* tracer = nullptr;                // outlives the routes; null: nothing is traced
   // A stream has a comment after so long without anything else, while its prompt is computed.
   Duration keep_alive = std::chrono::seconds(5);
 };
@@ -57,6 +60,8 @@ class CompletionServer final {
  private:
   Status check_caller(HttpRequest& request) const;
   Status complete(CompletionCall call);
+  std::unique_ptr<StreamSpans> begin_trace(const CompletionCall& call,
+                                           const std::string& tenant) const;
   Result<std::optional<LevelChoice>> choose_level(const CompletionCall& call) const;
 
   VerifyEngine& engine_;

@@ -24,6 +24,7 @@ AdmissionResult CompletionStream::begin(Tenants* tenants, StreamOwner owner) {
 }
 
 void CompletionStream::on_event(const VerifierEvent& event) {
+  if (client_.spans != nullptr) client_.spans->on(event, clock_.now());
   if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
   const auto& ended = std::get<StreamEnded>(event);
   Status told = faults_.end(client_.who, ended.status, ended.for_the_log);

@@ -17,6 +17,7 @@
 #include "common/decoding/levels/level_book.h"
 #include "common/decoding/verify/scheduling/engine.h"
 #include "common/serving/openai/completion_responder.h"
+#include "common/serving/tracing/stream_spans.h"
 
 namespace outrider {
 
@@ -27,9 +28,10 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
     std::shared_ptr<const TenantKey> key = {};  // of the request; null: none is required
     std::uint64_t bytes_up = 0;                 // of the request
     std::shared_ptr<CompletionResponder> responder;
-    Duration keep_alive{0};                 // the longest silence towards the client
-    std::optional<LevelChoice> level = {};  // that answers; nothing: the model has no levels
-    LevelBook* levels = nullptr;            // in which it was chosen
+    Duration keep_alive{0};                   // the longest silence towards the client
+    std::optional<LevelChoice> level = {};    // that answers; nothing: the model has no levels
+    LevelBook* levels = nullptr;              // in which it was chosen
+    std::unique_ptr<StreamSpans> spans = {};  // null: the request is not traced
   };
 
   CompletionStream(VerifyEngine& engine, FaultLog& faults, const Clock& clock, PlainAnswer answer,

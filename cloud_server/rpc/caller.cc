@@ -45,6 +45,11 @@ std::string request_id_of(const grpc::ServerContextBase& context) {
   return is_request_id(id) ? std::string(id) : std::string();
 }
 
+TraceHeaders trace_headers_of(const grpc::ServerContextBase& context) {
+  return {.parent = std::string(header_of(context, kTraceparentHeader)),
+          .state = std::string(header_of(context, kTracestateHeader))};
+}
+
 Result<Caller> identify(const grpc::ServerContextBase& context, Authenticator* authenticator) {
   return identify({.key = token_of(context),
                    .host = host_of(context.peer()),

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cloud_server/admission/authenticator.h"
+#include "common/base/request_headers.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -18,6 +19,9 @@ std::string host_of(const std::string& peer);
 
 // The call's x-request-id; empty if it is missing or not valid by is_request_id().
 std::string request_id_of(const grpc::ServerContextBase& context);
+
+// In which trace the call is; empty: none was named.
+TraceHeaders trace_headers_of(const grpc::ServerContextBase& context);
 
 // As identify() of authenticator.h, for a call.
 Result<Caller> identify(const grpc::ServerContextBase& context, Authenticator* authenticator);

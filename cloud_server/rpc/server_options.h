@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/serving/credentials/certificates.h"
 #include "common/serving/credentials/offered_tls_files.h"
+#include "common/serving/tracing/tracer.h"
 
 namespace outrider {
 
@@ -49,6 +50,7 @@ struct RpcServerOptions {
   Authenticator* authenticator =
       nullptr;                 // checks keys; outlives the server. Null: none are required
   Tenants* tenants = nullptr;  // quotas; outlives the server. Null: none
+  Tracer* tracer = nullptr;    // outlives the server; null: nothing is traced
 };
 
 }  // namespace outrider

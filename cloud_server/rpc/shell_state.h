@@ -103,6 +103,7 @@ class ShellState final {
         description(options.description),
         authenticator(options.authenticator),
         tenants(options.tenants),
+        tracer(options.tracer),
         bounds("open calls", options.max_calls_per_peer, options.max_calls),
         unary_bytes("bytes in transit",
                     options.max_calls_per_peer > 0 ? options.max_unary_bytes : 0,
@@ -127,6 +128,7 @@ class ShellState final {
   OpenCalls calls;
   Authenticator* const authenticator;  // null: no keys are required
   Tenants* const tenants;              // null: there are no quotas
+  Tracer* const tracer;                // null: nothing is traced
   CallBounds bounds;
   CallBounds unary_bytes;
   CallBounds unary_bytes_of_tenant;

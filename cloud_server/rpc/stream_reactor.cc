@@ -66,6 +66,7 @@ Status StreamReactor::take(EdgeMessage message) {
     open_alarm_.Cancel();
     OUTRIDER_RETURN_IF_ERROR(admit(std::get<Open>(message.body)));
     shell_.mark_authenticated(peer_);
+    if (shell_.tracer != nullptr) begin_trace(std::get<Open>(message.body));
     const std::string& tenant = caller_->tenant;
     stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); },
                                     {.tenant = tenant,
@@ -76,6 +77,24 @@ Status StreamReactor::take(EdgeMessage message) {
   }
   shell_.engine.post(*stream_, std::move(message));
   return {};
+}
+
+void StreamReactor::begin_trace(const Open& open) {
+  const Trace trace = shell_.tracer->begin(trace_headers_of(context_));
+  if (!trace.context.sampled) return;
+  const TimePoint now = SystemClock().now();
+  TraceSpan span{.context = trace.context,
+                 .parent = trace.parent,
+                 .name = "generate",
+                 .kind = TraceSpan::Kind::kServer,
+                 .begin = now,
+                 .end = now};
+  span.set("rpc.system", "grpc");
+  span.set("rpc.method", "outrider.v1.Outrider/Generate");
+  span.set("outrider.tenant", caller_->tenant);
+  span.set("outrider.request_id", request_id_of(context_));
+  span.set("outrider.service_tier", name_of(open.service_tier));
+  spans_ = std::make_unique<StreamSpans>(*shell_.tracer, std::move(span), "pass");
 }
 
 Status StreamReactor::admit(const Open& open) {
@@ -137,6 +156,7 @@ void StreamReactor::release() {
 }
 
 void StreamReactor::on_event(VerifierEvent event) {
+  if (spans_ != nullptr) spans_->on(event, SystemClock().now());
   if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
   const auto& ended = std::get<StreamEnded>(event);
   const Status told = shell_.faults.end(who_, ended.status, ended.for_the_log);

@@ -25,6 +25,7 @@
 #include "cloud_server/rpc/send_queue.h"
 #include "cloud_server/rpc/shell_state.h"
 #include "common/base/mutex.h"
+#include "common/serving/tracing/stream_spans.h"
 
 namespace outrider {
 
@@ -43,6 +44,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void on_message(const ServerMessage& message);
   Status take(EdgeMessage message);
   Status admit(const Open& open);
+  void begin_trace(const Open& open);
   bool gets_coarse_times(const std::string& tenant) const;
   void refuse(const Status& status);
   void fail(const Status& status);
@@ -69,6 +71,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   bool counted_ = false;            // in the shell's bounds
   TenantPlace place_;
   const std::shared_ptr<StreamTraffic> traffic_ = std::make_shared<StreamTraffic>();
+  // Made before the engine's first event, and used by those; null: the stream is not traced.
+  std::unique_ptr<StreamSpans> spans_;
 
   Mutex mu_;
   SendQueue queue_ OUTRIDER_GUARDED_BY(mu_);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace outrider {
@@ -25,6 +26,14 @@ inline bool is_request_id(std::string_view id) {
                   c == '-' || c == '.' || c == ':' || c == '_';
          });
 }
+
+// The context of a trace (W3C Trace Context), in which other programs find the spans of a request.
+inline constexpr const char* kTraceparentHeader = "traceparent";
+inline constexpr const char* kTracestateHeader = "tracestate";
+struct TraceHeaders {
+  std::string parent = {};  // empty: none came
+  std::string state = {};
+};
 
 // The key in "Authorization: Bearer KEY". Empty if the value has another scheme, whose case does
 // not matter (RFC 9110, 11.1).

@@ -355,7 +355,8 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   Drafter& drafter = can_run ? parts_.draft->drafter() : no_draft_;
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
 
-  if (parts_.link != nullptr) parts_.link->name_request(std::move(request.id));
+  if (parts_.link != nullptr)
+    parts_.link->name_request(std::move(request.id), std::move(request.trace));
 
   AnswerReport report;
   run({session, config, drafter, text, came_at, level}, stop, report);

@@ -20,6 +20,7 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/request_headers.h"
 #include "common/base/status.h"
 #include "common/decoding/drafting/drafter.h"
 #include "common/engine/text/tokenizer.h"
@@ -66,6 +67,7 @@ struct AnswerRequest {
   AnswerConfig config = {};
   std::string id =
       {};  // goes with its calls, for the server's log (request_headers.h); empty: none
+  TraceHeaders trace = {};                // goes with its calls, too
   std::optional<TimePoint> came_at = {};  // its waiting counts for the slo; nothing: it comes now
 };
 

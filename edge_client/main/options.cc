@@ -408,6 +408,7 @@ void add_serve_flags(CLI::App& command, ServingOptions& options) {
       .add_option("--http-tls-client-ca", options.tls.client_ca,
                   "Answer only clients with a certificate of these authorities")
       ->group(kMoreServing);
+  add_traces_flag(command, options.otlp_traces_endpoint, kServeGroup);
   add_web_flags(command, server.http.allowed_hosts, server.http.allowed_origins, kServeGroup);
   add_reading_flags(command, server.reading, kServeGroup);
   command

@@ -49,6 +49,7 @@ struct ChatOptions {
 // Flags of `serve` beside those of answers.
 struct ServingOptions {
   EdgeServerOptions server;
+  std::string otlp_traces_endpoint = {};  // empty: the environment's
   TlsFiles tls = {.flags = "--http-tls"};
   Duration shutdown_timeout = std::chrono::seconds(45);
 };

@@ -19,6 +19,7 @@
 #include "edge_client/main/commands.h"
 #include "edge_client/serve/edge_server.h"
 #include "edge_client/verifiers/remote_probe.h"
+#include "proto/otlp/otlp_sender.h"
 
 namespace outrider {
 namespace {
@@ -152,6 +153,11 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   OUTRIDER_ASSIGN_OR_RETURN(const GenerationConfig config, generation_config(options));
   EdgeServerOptions serving = serve.server;
   OUTRIDER_RETURN_IF_ERROR(set_access(serve, options.insecure, serving.http));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Tracer> tracer,
+      start_tracing(serve.otlp_traces_endpoint, "outrider-edge", Program::version(),
+                    [](const std::string& line) { log(LogLevel::kWarning, line); }));
+  serving.tracer = tracer.get();
   raise_descriptor_limit();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   // So that the first request need not be refused for a template that is on its way.

@@ -51,12 +51,13 @@ std::size_t last_job(const std::deque<ServeJob>& waiting) {
 // Passes on what is committed while a stream is answered, and what becomes of the link.
 class AnswerQueue::Listener final : public AnswerListener {
  public:
-  explicit Listener(LinkWatch& link) : link_(link) {}
+  Listener(LinkWatch& link, const Clock& clock) : link_(link), clock_(clock) {}
 
   // Of the answer that comes next; null: there is none.
-  void set_client(CompletionResponder* client, const std::string& request_id) {
+  void set_client(CompletionResponder* client, const std::string& request_id, AnswerTrace* trace) {
     client_ = client;
     request_id_ = request_id;
+    trace_ = trace;
   }
 
   void on_emit(const Emit& emit) override {
@@ -71,14 +72,22 @@ class AnswerQueue::Listener final : public AnswerListener {
     if (client_ != nullptr && guess.by_deadline) client_->show_unverified(guess.text, guess.whole);
   }
   void on_prefill(const PrefillProgress& /*progress*/) override {}
-  void on_connect(const Connect& connect) override { link_.on_connect(connect); }
-  void on_event(const SessionEvent& event) override { link_.on_event(event); }
+  void on_connect(const Connect& connect) override {
+    link_.on_connect(connect);
+    if (trace_ != nullptr) trace_->on_connect(connect, clock_.now());
+  }
+  void on_event(const SessionEvent& event) override {
+    link_.on_event(event);
+    if (trace_ != nullptr) trace_->on_event(event, clock_.now());
+  }
   void on_answer(const AnswerReport& report) { link_.on_finish(report.finish); }
 
  private:
   LinkWatch& link_;
+  const Clock& clock_;
   CompletionResponder* client_ = nullptr;
   std::string request_id_;
+  AnswerTrace* trace_ = nullptr;  // null: the answer is not traced
 };
 
 AnswerQueue::AnswerQueue(const GeneratorParts& parts, const QueueOptions& options, LinkWatch& link,
@@ -87,7 +96,7 @@ AnswerQueue::AnswerQueue(const GeneratorParts& parts, const QueueOptions& option
       clock_(parts.clock),
       link_(link),
       on_answer_(std::move(on_answer)),
-      listener_(std::make_unique<Listener>(link)),
+      listener_(std::make_unique<Listener>(link, parts.clock)),
       generator_(parts, *listener_),
       worker_([this] { run(); }),
       watcher_([this] { watch(); }) {}
@@ -216,9 +225,11 @@ void AnswerQueue::answer(ServeJob& job) {
     stop = stop_current_.get_token();
   }
   const std::string request_id = job.request.id;
-  listener_->set_client(job.client.get(), request_id);
+  if (job.trace != nullptr) job.trace->begin(clock_.now());
+  listener_->set_client(job.client.get(), request_id, job.trace.get());
   const Result<AnswerReport> report = generator_.answer(std::move(job.request), stop);
-  listener_->set_client(nullptr, "");
+  listener_->set_client(nullptr, "", nullptr);
+  if (job.trace != nullptr) job.trace->end(report, clock_.now());
   if (report.ok()) {
     listener_->on_answer(*report);
     on_answer_(request_id, *report);

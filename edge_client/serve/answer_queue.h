@@ -21,6 +21,7 @@
 #include "common/decoding/verify/scheduling/fairness.h"
 #include "common/serving/openai/completion_responder.h"
 #include "edge_client/generation/generator.h"
+#include "edge_client/serve/answer_trace.h"
 #include "edge_client/serve/link_watch.h"
 
 namespace outrider {
@@ -29,6 +30,7 @@ struct ServeJob {
   AnswerRequest request;
   std::shared_ptr<CompletionResponder> client;
   std::string group = {};  // whose turn it takes: network_of() the client's address
+  std::unique_ptr<AnswerTrace> trace = {};  // null: it is not traced
 };
 
 struct QueueOptions {

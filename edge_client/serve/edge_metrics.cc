@@ -135,6 +135,14 @@ struct EdgeMetrics::Parts {
   prometheus::Counter& failovers =
       totals("failovers_total", "From the server to this device's own target").Add({});
   prometheus::Counter& failbacks = totals("failbacks_total", "Back to the server").Add({});
+  prometheus::Counter& spans_exported =
+      totals("trace_spans_exported_total", "Spans that the collector of traces has taken").Add({});
+  prometheus::Counter& spans_dropped =
+      totals("trace_spans_dropped_total",
+             "Spans that found no room, or that the collector did not take")
+          .Add({});
+  prometheus::Counter& traceparents =
+      totals("traceparents_malformed_total", "Requests whose traceparent was ignored").Add({});
   prometheus::Histogram& first =
       histogram("time_to_first_token_seconds", "From the request to the first token");
   prometheus::Histogram& per_token = histogram("request_time_per_output_token_seconds",
@@ -222,6 +230,12 @@ std::string EdgeMetrics::render(const Now& now) {
   for (const std::string_view mode : kModes) {
     parts_->mode.Add({{"mode", std::string(mode)}}).Set(mode == mode_now(now.link) ? 1 : 0);
   }
+  const auto follow = [](prometheus::Counter& counter, std::uint64_t total) {
+    counter.Increment(static_cast<double>(total) - counter.Value());
+  };
+  follow(parts_->spans_exported, now.traces.exported);
+  follow(parts_->spans_dropped, now.traces.dropped);
+  follow(parts_->traceparents, now.traces.malformed);
   return prometheus::TextSerializer().Serialize(parts_->registry.Collect()) +
          (now.device ? text_of(*now.device) : "");
 }

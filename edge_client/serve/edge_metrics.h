@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/base/mutex.h"
+#include "common/serving/tracing/tracer.h"
 #include "edge_client/report/answer_report.h"
 #include "edge_client/report/jetson.h"
 #include "edge_client/serve/link_watch.h"
@@ -34,6 +35,7 @@ class EdgeMetrics final {
     std::size_t waiting = 0;
     LinkWatch::View link = {};
     std::optional<JetsonFigures> device = {};  // nothing: the device is no Jetson
+    Tracer::Counts traces = {};
   };
   std::string render(const Now& now);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/json.h"
+#include "common/serving/openai/request_span.h"
 #include "common/serving/telemetry/log.h"
 #include "edge_client/report/answer_ledger.h"
 #include "edge_client/serve/answer_form.h"
@@ -102,13 +103,30 @@ Result<CompletionParams> EdgeServer::default_params() {
   return params;
 }
 
+// How the answer's calls name its trace; without a tracer they pass on what came.
+TraceHeaders EdgeServer::begin_trace(const CompletionCall& call,
+                                     std::unique_ptr<AnswerTrace>& trace) {
+  const TraceHeaders from = trace_headers_of(call.request);
+  if (options_.tracer == nullptr) return parse_traceparent(from.parent) ? from : TraceHeaders();
+  const Trace begun = options_.tracer->begin(from);
+  if (begun.context.sampled) {
+    trace = std::make_unique<AnswerTrace>(*options_.tracer,
+                                          request_span(begun, call, model_name(), clock_.now()));
+  }
+  return headers_of(begun.context);
+}
+
 Status EdgeServer::complete(CompletionCall call) {
+  std::unique_ptr<AnswerTrace> trace;
+  TraceHeaders headers = begin_trace(call, trace);
   return queue_.submit({.request = {.prompt = std::move(call.prompt),
                                     .config = config_of(call.params, options_.defaults),
                                     .id = call.request.id,
+                                    .trace = std::move(headers),
                                     .came_at = clock_.now()},
                         .client = std::move(call.client),
-                        .group = network_of(call.request.peer)});
+                        .group = network_of(call.request.peer),
+                        .trace = std::move(trace)});
 }
 
 Health EdgeServer::health(const LinkWatch::View& link) {
@@ -134,12 +152,14 @@ HttpResponse EdgeServer::state_page(const LinkWatch::View& view, bool status_say
 
 HttpResponse EdgeServer::metrics_page() {
   metrics_.rename(model_name());
-  return {.status = 200,
-          .body = metrics_.render({.running = std::size_t{queue_.running()},
-                                   .waiting = queue_.waiting(),
-                                   .link = link_.look(),
-                                   .device = read_jetson()}),
-          .content_type = "text/plain; version=0.0.4"};
+  const Tracer* const tracer = options_.tracer;
+  return {
+      .status = 200,
+      .body = metrics_.render({.running = std::size_t{queue_.running()},
+                               .waiting = queue_.waiting(),
+                               .link = link_.look(),
+                               .traces = tracer != nullptr ? tracer->counts() : Tracer::Counts()}),
+      .content_type = "text/plain; version=0.0.4"};
 }
 
 // The books: a line for each answer, and the sums.

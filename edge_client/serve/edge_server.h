@@ -48,6 +48,7 @@ struct EdgeServerOptions {
   std::function<Status()> check = {};
   LinkProbe* probe = nullptr;  // asks for the server between answers; null: nobody does
   std::string version = {};
+  Tracer* tracer = nullptr;  // outlives the server; null: nothing is traced
 };
 
 class EdgeServer final {
@@ -75,6 +76,7 @@ class EdgeServer final {
   // For what requests do not name. UNAVAILABLE while the server's target has not said it.
   Result<CompletionParams> default_params();
   Status complete(CompletionCall call);
+  TraceHeaders begin_trace(const CompletionCall& call, std::unique_ptr<AnswerTrace>& trace);
   Health health(const LinkWatch::View& link);
   HttpResponse state_page(const LinkWatch::View& view, bool status_says_so);
   // A page of the link's state, which is looked at for each request.

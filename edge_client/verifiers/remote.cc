@@ -55,7 +55,8 @@ void RemoteVerifier::send(EdgeMessage message) {
     call_->start(shared_channel(),
                  {.session_key = open != nullptr ? open->session_key : std::string(),
                   .token = options_.token,
-                  .request_id = request_id_});
+                  .request_id = request_id_,
+                  .trace = trace_});
   }
   call_->send(message);
 }

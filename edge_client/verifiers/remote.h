@@ -30,6 +30,7 @@
 
 #include "common/base/address.h"
 #include "common/base/mutex.h"
+#include "common/base/request_headers.h"
 #include "common/decoding/protocol/target_description.h"
 #include "common/decoding/protocol/verifier.h"
 
@@ -110,9 +111,12 @@ class RemoteVerifier final : public Verifier {
   // fail with.
   Result<TargetDescription> describe(const std::stop_token& stop);
 
-  // What goes as x-request-id with the streams that start from now on; empty: nothing. On the
-  // thread of start().
-  void name_request(std::string id) { request_id_ = std::move(id); }
+  // What goes as x-request-id, and as the trace's context, with the streams that start from now on;
+  // empty: nothing. On the thread of start().
+  void name_request(std::string id, TraceHeaders trace = {}) {
+    request_id_ = std::move(id);
+    trace_ = std::move(trace);
+  }
 
   // Of streams, and of describe().
   LinkBytes link_bytes() const { return counters_.bytes(); }
@@ -126,6 +130,7 @@ class RemoteVerifier final : public Verifier {
   LinkCounters counters_;
   LinkCounters described_;
   std::string request_id_;
+  TraceHeaders trace_;
   Mutex mu_;
   const std::unique_ptr<ChannelSource> channels_ OUTRIDER_GUARDED_BY(mu_);
   std::shared_ptr<grpc::Channel> channel_ OUTRIDER_GUARDED_BY(mu_);  // null: none, or it failed

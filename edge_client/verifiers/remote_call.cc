@@ -68,6 +68,8 @@ void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel, const Meta
   add_header(context_, kSessionMetadata, metadata.session_key);
   add_key(context_, metadata.token);
   add_header(context_, kRequestIdHeader, metadata.request_id);
+  add_header(context_, kTraceparentHeader, metadata.trace.parent);
+  add_header(context_, kTracestateHeader, metadata.trace.state);
   grpc::GenericStub(channel).PrepareBidiStreamingCall(&context_, kGenerateMethod,
                                                       grpc::StubOptions(), this);
   AddHold();  // send() starts writes from outside gRPC's reactions

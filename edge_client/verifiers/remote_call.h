@@ -73,6 +73,7 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
     std::string session_key;  // by which proxies route
     std::string token;
     std::string request_id;  // for the server's log
+    TraceHeaders trace;
   };
   void start(const std::shared_ptr<grpc::Channel>& channel, const Metadata& metadata);
   void send(const EdgeMessage& message);

@@ -30,4 +30,15 @@ inline void add_web_flags(CLI::App& command, std::vector<std::string>& hosts,
       ->group(group + kRarelyNeeded);
 }
 
+// --otlp-traces-endpoint stands among what is rarely needed of the group.
+inline void add_traces_flag(CLI::App& command, std::string& endpoint, const std::string& group) {
+  command
+      .add_option("--otlp-traces-endpoint", endpoint,
+                  "Send traces of requests to this OpenTelemetry collector, as "
+                  "http://collector:4317; OTEL_* variables choose protocol, sampler and names "
+                  "[OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT]")
+      ->default_str("")
+      ->group(group + kRarelyNeeded);
+}
+
 }  // namespace outrider

@@ -10,6 +10,7 @@ sources() { find deploy/ros2 python/outrider python/pyproject.toml tests/ros -ty
 stamp="$(sources | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-64)"
 [ "$(cat "$venv/.outrider" 2>/dev/null)" = "$stamp" ] && exit
 
+trap 'rm -rf "$venv"' ERR  # a test takes a folder that is there for a whole one
 python3 -m venv --clear "$venv"
 "$venv/bin/pip" install -q --disable-pip-version-check -r "tests/ros/$distribution.txt"
 

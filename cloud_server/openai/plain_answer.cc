@@ -36,6 +36,7 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
   open.service_tier = params.text.service_tier;
   open.prefix = std::move(prompt.ids);
   open.set_settings(settings, length);
+  open.top_logprobs = params.text.top_logprobs;
   open.end_position = answer_end(length, params.text.max_tokens, context);
   open.stop_ids = all_stop_ids(params.text, std::move(prompt.stop_ids));
   open.ignore_target_stops = params.text.ignore_eos;
@@ -67,11 +68,14 @@ PlainAnswer::Step PlainAnswer::on_message(const ServerMessage& message) {
 }
 
 void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
-  for (const TokenId token : verdict.tokens) {
+  for (std::size_t i = 0; i < verdict.tokens.size(); ++i) {
+    const TokenId token = verdict.tokens[i];
     ++tokens_;
     ++end_;
     AnswerText::Update update = text_.push(token);
-    step.pieces.push_back({.text = std::move(update.text)});
+    AnswerPiece& piece =
+        step.pieces.emplace_back(AnswerPiece{.text = std::move(update.text), .id = token});
+    if (i < verdict.logprobs.size()) piece.logprobs = verdict.logprobs[i];
     if (!update.stopped) continue;
     over_ = true;
     step.reply = EdgeMessage{.acked_position = end_, .body = Cancel{}};

@@ -25,7 +25,7 @@ AnswerConfig config_of(const CompletionParams& params, const AnswerConfig& defau
 std::vector<AnswerPiece> pieces_of(const Emit& emit) {
   std::vector<AnswerPiece> pieces;
   for (const Emit::Token& token : emit.tokens) {
-    pieces.push_back({token.text, token.drafted, token.id >= 0});
+    pieces.push_back({token.text, token.drafted, token.id >= 0, token.id, token.logprobs});
   }
   return pieces;
 }

@@ -43,6 +43,16 @@ def ask(base, path='/v1/chat/completions', **fields):
         return error.code, json.load(error)
 
 
+def events(base, **fields):
+    """The events of a streamed answer."""
+    body = {'messages': [USER], 'temperature': 0, 'stream': True} | fields
+    request = urllib.request.Request(f'{base}/v1/chat/completions', json.dumps(body).encode(),
+                                     {'Content-Type': 'application/json'})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        lines = [line[6:] for line in answer.read().decode().splitlines() if line.startswith('data: {')]
+    return [json.loads(line) for line in lines]
+
+
 class Tools(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -93,6 +103,30 @@ class Tools(unittest.TestCase):
                 self.assertEqual(choice['message'], alone['choices'][0]['message'])
             self.assertEqual(answer['usage']['prompt_tokens'], alone['usage']['prompt_tokens'])
             self.assertEqual(answer['usage']['completion_tokens'], 36)
+
+    def test_log_probabilities_are_the_targets_at_both(self):
+        told = []
+        for base in self.bases:
+            code, answer = ask(base, logprobs=True, top_logprobs=3, max_tokens=8)
+            self.assertEqual(code, 200, answer)
+            choice = answer['choices'][0]
+            content = choice['logprobs']['content']
+            self.assertEqual(len(content), 8)
+            self.assertEqual(''.join(token['token'] for token in content), choice['message']['content'])
+            for token in content:
+                self.assertEqual(bytes(token['bytes']).decode(), token['token'])
+                self.assertEqual([token['token'], token['logprob']],
+                                 [token['top_logprobs'][0]['token'], token['top_logprobs'][0]['logprob']])
+                self.assertEqual(len(token['top_logprobs']), 3)
+            streamed = [token for event in events(base, logprobs=True, top_logprobs=3, max_tokens=8)
+                        for token in (event['choices'][0].get('logprobs') or {}).get('content', [])]
+            self.assertEqual(streamed, content)
+            code, plain = ask(base, '/v1/completions', prompt='The robot', logprobs=2, max_tokens=5)
+            told.append((content, plain['choices'][0]['logprobs']))
+            self.assertEqual(len(told[-1][1]['tokens']), 5)
+            self.assertEqual(ask(base, top_logprobs=3)[1]['error']['param'], 'top_logprobs')
+            self.assertEqual(ask(base, logprobs=True, top_logprobs=21)[1]['error']['param'], 'top_logprobs')
+        self.assertEqual(told[0], told[1])
 
     def test_settings_of_the_choice_hold_at_both(self):
         plain = ask(self.bases[0], max_tokens=16)[1]['choices'][0]['message']['content']

@@ -124,7 +124,7 @@ OrderedJson choice_json(const AnswerName& name, const AnswerChoice& choice) {
   } else {
     json["text"] = delta.content;
   }
-  json["logprobs"] = nullptr;
+  json["logprobs"] = choice.logprobs;
   json["finish_reason"] = finish_reason(choice.end);
   return json;
 }
@@ -143,13 +143,14 @@ std::string first_events(const AnswerName& name, const AnswerExtras& extras, std
 
 std::string delta_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
                         const AnswerDelta& delta, std::span<const AnswerPiece> pieces,
-                        const AnswerUsage& usage) {
-  if (delta.empty()) return {};
+                        const AnswerUsage& usage, const OrderedJson& logprobs) {
+  if (delta.empty() && logprobs.is_null()) return {};
   OrderedJson said = OrderedJson::object();
   if (!delta.reasoning.empty()) said["reasoning_content"] = delta.reasoning;
   if (!delta.content.empty()) said["content"] = delta.content;
   if (!delta.calls.empty()) said["tool_calls"] = calls_json(delta.calls, /*streamed=*/true);
   OrderedJson json = chunk(name, index, std::move(said), nullptr);
+  if (!logprobs.is_null()) json["choices"][0]["logprobs"] = logprobs;
   add_usage(extras, usage, json);
   if (extras.figures) {
     OrderedJson tokens = OrderedJson::array();

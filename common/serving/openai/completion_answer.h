@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/decoding/request/text_options.h"
+#include "common/engine/sampling/logprobs.h"
 #include "common/serving/tools/answer_parser.h"
 
 namespace outrider {
@@ -31,6 +33,8 @@ struct AnswerPiece {
   std::string text;
   bool drafted = false;   // the draft had guessed it correctly
   bool has_token = true;  // false: text that was held back until the end
+  TokenId id = 0;
+  std::optional<TokenLogprobs> logprobs = {};  // where they were asked for
 };
 
 struct AnswerUsage {
@@ -65,14 +69,16 @@ struct AnswerChoice {
   std::size_t index = 0;
   AnswerDelta delta = {};
   AnswerEnd end = {};
+  nlohmann::ordered_json logprobs = nullptr;  // LogprobsForm's; null: none are wanted
 };
 
 // The first events of a stream, which name the role, one for each choice of a chat.
 std::string first_events(const AnswerName& name, const AnswerExtras& extras, std::size_t choices);
-// What committed tokens add to a choice; empty if that is nothing yet. usage: up to now.
+// What committed tokens add to a choice; empty if that is nothing yet. usage: up to now. logprobs:
+// LogprobsForm's of the pieces.
 std::string delta_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
                         const AnswerDelta& delta, std::span<const AnswerPiece> pieces,
-                        const AnswerUsage& usage);
+                        const AnswerUsage& usage, const nlohmann::ordered_json& logprobs);
 // How the answer would continue if the draft is right, given by a deadline. whole: to its end.
 std::string unverified_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
                              const std::string& continuation, bool whole);

@@ -52,15 +52,17 @@ bool CompletionReply::write_locked(const std::string& bytes) {
   return exchange_->write(bytes);
 }
 
-std::size_t CompletionReply::end(std::size_t index, AnswerDelta whole, const AnswerEnd& end) {
+std::size_t CompletionReply::end(AnswerChoice choice) {
   const MutexLock lock(mu_);
   if (over_) return 0;
   begin_locked();
-  ended_[index] = {.index = index, .delta = std::move(whole), .end = end};
-  std::string bytes = is_stream_ ? last_event(name_, extras_, index, end) : "";
+  std::string bytes;
+  if (is_stream_) bytes = last_event(name_, extras_, choice.index, choice.end);
+  const std::size_t index = choice.index;
+  ended_[index] = std::move(choice);
   if (ended_.size() == choices_) {
     std::vector<AnswerChoice> all;
-    for (auto& [_, choice] : ended_) all.push_back(std::move(choice));
+    for (auto& [_, ended] : ended_) all.push_back(std::move(ended));
     bytes += is_stream_ ? stream_end(name_, extras_, all) : whole_answer(name_, extras_, all);
   }
   const std::size_t size = bytes.size();

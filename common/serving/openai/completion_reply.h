@@ -38,7 +38,7 @@ class CompletionReply final {
   // An event of a stream. False: the reply is over, or its client gone or too slow.
   bool write(const std::string& bytes);
   // How one choice ended; the last one ends the reply. Returns the bytes that this sends.
-  std::size_t end(std::size_t index, AnswerDelta whole, const AnswerEnd& end);
+  std::size_t end(AnswerChoice choice);
   // Ends the reply for all choices. retry_after: as error_response().
   void fail(const Status& status, std::optional<Duration> retry_after);
   // Tells the reader of a stream what its client skips: nothing of a whole answer, nor before it

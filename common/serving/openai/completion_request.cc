@@ -45,6 +45,20 @@ Status check_choices(const CompletionRequest& request) {
   return {};
 }
 
+Status check_logprobs(CompletionRequest& request) {
+  std::optional<std::uint32_t>& top = request.params.text.top_logprobs;
+  if (request.is_chat && top.value_or(0) > 0 && !request.wants_logprobs) {
+    return wrong("top_logprobs", "with \"logprobs\": true");
+  }
+  if (request.is_chat) {
+    if (!request.wants_logprobs) top.reset();
+    if (request.wants_logprobs && !top) top = 0;
+  }
+  if (!request.echo || !top) return {};
+  return unimplemented("'logprobs' of a prompt ('echo') are not supported here; leave one out")
+      .with_detail({.reason = "unsupported_parameter", .field = "logprobs"});
+}
+
 Status check_slo_form(const Json& json, CompletionRequest& request) {
   Slo& slo = request.params.wish.slo;
   if (!slo.unverified || request.stream) return {};
@@ -86,6 +100,7 @@ Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
   if (is_chat && request.messages.empty()) return missing("messages");
   if (!is_chat && request.prompts.empty()) return missing("prompt");
   OUTRIDER_RETURN_IF_ERROR(check_choices(request));
+  OUTRIDER_RETURN_IF_ERROR(check_logprobs(request));
   return request;
 }
 

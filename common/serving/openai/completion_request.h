@@ -49,7 +49,8 @@ struct CompletionRequest {
   RawOptions raw = {};                       // how they become tokens
   std::int64_t choices = 1;                  // of each prompt
   std::optional<std::int64_t> best_of = {};
-  bool echo = false;  // an answer begins with its prompt
+  bool wants_logprobs = false;  // of a chat; params.text.top_logprobs says how many
+  bool echo = false;            // an answer begins with its prompt
   CompletionParams params = {};
   bool stream = false;
   AnswerExtras extras = {};

@@ -41,11 +41,14 @@ bool CompletionResponder::add(AnswerDelta delta, std::span<const AnswerPiece> pi
   for (CallDelta& call : delta.calls) {
     if (!call.name.empty()) call.id = new_call_id();
   }
+  nlohmann::ordered_json logprobs;
+  if (form_.logprobs) logprobs = form_.logprobs->of(pieces);
   if (is_stream()) {
-    const std::string event =
-        delta_event(reply_->name(), reply_->extras(), form_.index, delta, pieces, so_far_);
+    const std::string event = delta_event(reply_->name(), reply_->extras(), form_.index, delta,
+                                          pieces, so_far_, logprobs);
     return event.empty() || write(event);
   }
+  LogprobsForm::append(logprobs_, logprobs);
   whole_.reasoning += delta.reasoning;
   whole_.content += delta.content;
   for (CallDelta& call : delta.calls) {
@@ -70,7 +73,10 @@ void CompletionResponder::end(AnswerEnd end) {
   add(parser_.finish(), {});
   end.by_calls = !end.by_length && parser_.has_whole_calls();
   end.counts_prompt = form_.counts_prompt;
-  bytes_sent_ += reply_->end(form_.index, std::move(whole_), end);
+  bytes_sent_ += reply_->end({.index = form_.index,
+                              .delta = std::move(whole_),
+                              .end = std::move(end),
+                              .logprobs = std::move(logprobs_)});
 }
 
 }  // namespace outrider

@@ -20,6 +20,7 @@
 #include "common/base/status.h"
 #include "common/serving/openai/completion_answer.h"
 #include "common/serving/openai/completion_reply.h"
+#include "common/serving/openai/token_logprobs.h"
 #include "common/serving/tools/answer_parser.h"
 
 namespace outrider {
@@ -32,6 +33,7 @@ class CompletionResponder final {
     AnswerSyntax syntax = {};      // of the text that it shows
     std::string begins_with = {};  // is shown before the text
     bool counts_prompt = true;  // in the reply's usage; of the choices of one prompt the first does
+    std::optional<LogprobsForm> logprobs = {};  // nothing: none are wanted
   };
   CompletionResponder(std::shared_ptr<CompletionReply> reply, Form form)
       : reply_(std::move(reply)), form_(std::move(form)), parser_(form_.syntax) {
@@ -71,7 +73,8 @@ class CompletionResponder final {
   const std::shared_ptr<CompletionReply> reply_;
   Form form_;
   AnswerParser parser_;
-  AnswerDelta whole_;  // of an answer that is not streamed
+  AnswerDelta whole_;                          // of an answer that is not streamed
+  nlohmann::ordered_json logprobs_ = nullptr;  // the same
   AnswerUsage so_far_;
   std::atomic<std::uint64_t> bytes_sent_{0};
 };

@@ -34,8 +34,6 @@ std::span<const IdleValue> idle_values() {
       {"n_keep", 0},
       {"n_indent", 0},
       {"t_max_predict_ms", 0},
-      {"top_logprobs", 0},
-      {"logprobs", false},
       {"echo", false},
       {"use_beam_search", false},
       {"include_stop_str_in_output", false},

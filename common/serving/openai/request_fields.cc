@@ -57,6 +57,23 @@ RequestField other(std::string_view name, OrderedJson schema, std::string_view d
   return {.name = name, .schema = std::move(schema), .description = description, .read = read};
 }
 
+RequestField logprobs(std::string_view name, std::string_view description) {
+  const auto read = [=](const Json& value, Request& request) -> Status {
+    if (value == false) return {};
+    std::int64_t most = 0;
+    OUTRIDER_RETURN_IF_ERROR(read_integer(value, name, 0, most));
+    if (most > kMaxTopLogprobs) {
+      return wrong(name, "at most " + std::to_string(kMaxTopLogprobs), value);
+    }
+    request.params.text.top_logprobs = static_cast<std::uint32_t>(most);
+    return {};
+  };
+  return {.name = name,
+          .schema = {{"type", "integer"}, {"minimum", 0}, {"maximum", kMaxTopLogprobs}},
+          .description = description,
+          .read = read};
+}
+
 RequestField only(FieldUse use, RequestField field) {
   field.use = use;
   return field;
@@ -181,6 +198,15 @@ std::vector<RequestField> choice_fields() {
             [](const Json& value, Request& request) {
               return read_seed(value, request.params.text);
             }),
+      only(kChat, yes_or_no(
+                      "logprobs", [](Request& request) -> bool& { return request.wants_logprobs; },
+                      "Whether the answer has the log-probability of each of its tokens; false.")),
+      only(kChat, logprobs("top_logprobs",
+                           "How many of the likeliest tokens come with each; needs logprobs.")),
+      only(kCompletion,
+           logprobs("logprobs",
+                    "The answer has the log-probability of each of its tokens, with so "
+                    "many of the likeliest.")),
       other("n", {{"type", "integer"}, {"minimum", 1}, {"maximum", kMaxChoices}},
             "Choices of each prompt; the first has the seed itself, each other one a seed made of "
             "the seed and its index.",

@@ -145,6 +145,9 @@ Status answer(const OpenaiService& service, const HttpRequest& request, Completi
     if (asked.echo) {
       OUTRIDER_ASSIGN_OR_RETURN(form.begins_with, service.tokenizer->decode(prompt.ids, true));
     }
+    if (asked.params.text.top_logprobs) {
+      form.logprobs.emplace(*service.tokenizer, reply->name().is_chat);
+    }
     CompletionParams params = asked.params;
     params.text.choice.seed = seed_of_choice(params.text.choice.seed, index % each);
     const auto client = std::make_shared<CompletionResponder>(reply, std::move(form));

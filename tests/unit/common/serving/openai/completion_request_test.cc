@@ -212,7 +212,7 @@ TEST(OpenaiRequest, AFilledKeyInsideAMessageIsRefusedByItsName) {
 
 TEST(OpenaiRequest, WhatIsNotSupportedIsRefusedByItsName) {
   for (const char* field :
-       {R"("functions":[{"name":"f"}])", R"("best_of":2)", R"("logprobs":true)",
+       {R"("functions":[{"name":"f"}])", R"("best_of":2)", R"("n_probs":5)",
         R"("response_format":{"type":"json_object"})", R"("temprature":1)", R"("echo":true)",
         R"("parse_special":true)", R"("stream_options":{"include_obfuscation":true})"}) {
     const Status status = chat(field).status();

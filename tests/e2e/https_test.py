@@ -21,7 +21,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from programs import DRAFT, FORGETFUL, Edge, Server, edge, eventually, free_port, make_certificate, new_key
+from programs import DRAFT, FORGETFUL, Edge, Server, edge, ending_with_us, eventually, free_port, make_certificate, new_key
 from runner import run_tests
 
 MESSAGES = [{'role': 'user', 'content': 'Pick up the red cup.'}]
@@ -77,7 +77,7 @@ class Network:
         subprocess.run(['ip', 'netns', 'delete', self.name], capture_output=True, check=False)
 
     def run(self, authority, *arguments):
-        return subprocess.Popen(['ip', 'netns', 'exec', self.name, sys.executable, '-c', CLIENT, *arguments], text=True,
+        return subprocess.Popen(ending_with_us('ip', 'netns', 'exec', self.name, sys.executable, '-c', CLIENT, *arguments), text=True,
                                 env={**os.environ, 'SSL_CERT_FILE': str(authority)},
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

@@ -34,7 +34,8 @@ Result<std::unique_ptr<OfferedTlsFiles>> OfferedTlsFiles::watch(TlsFiles files, 
   std::unique_ptr<OfferedTlsFiles> watched(new OfferedTlsFiles(std::move(files), std::move(log)));
   OUTRIDER_RETURN_IF_ERROR(watched->make_copies());
   OUTRIDER_RETURN_IF_ERROR(watched->look().status());
-  if (const Status seen = read_file(watched->offered_.cert, kMaxTlsFileBytes).status(); !seen.ok()) {
+  if (const Status seen = read_file(watched->offered_.cert, kMaxTlsFileBytes).status();
+      !seen.ok()) {
     watched->offered_ = watched->files_;
     watched->log_("gRPC uses the TLS files directly, without a check that they fit each other: " +
                   seen.message());

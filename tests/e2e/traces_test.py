@@ -25,7 +25,6 @@ from pathlib import Path
 from programs import DRAFT, FORGETFUL, TARGET, Edge, Server, edge, ending_with_us, eventually, free_port, wait_until_served
 from runner import run_tests
 
-HAPROXY = shutil.which('haproxy') or shutil.which('haproxy', path='/usr/sbin')
 PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 TRACE, CALLER = PARENT.split('-')[1:3]
 SECONDS = 60
@@ -162,27 +161,6 @@ class Traces(unittest.TestCase):
         wait_until_served(f'http://127.0.0.1:{self.port}')
         return serving
 
-    def proxy(self, server):
-        """HAProxy before the server, where it is installed: its address."""
-        if not HAPROXY:
-            return server
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        address = f'127.0.0.1:{free_port()}'
-        settings = Path(folder.name) / 'haproxy.cfg'
-        settings.write_text('defaults\n mode http\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n'
-                            f'frontend edges\n bind {address} proto h2\n default_backend servers\n'
-                            f'backend servers\n server one {server} proto h2\n', encoding='utf-8')
-        proxy = subprocess.Popen(ending_with_us(HAPROXY, '-db', '-f', settings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(proxy.wait)
-        self.addCleanup(proxy.kill)
-
-        def listens():
-            with socket.socket() as probe:
-                return probe.connect_ex(('127.0.0.1', int(address.split(':')[1]))) == 0
-        eventually(listens)
-        return address
-
     def test_one_trace_joins_client_edge_and_server_over_either_protocol(self):
         for kind in (GrpcCollector, HttpCollector):
             if kind is GrpcCollector and not has('grpc'):
@@ -191,7 +169,7 @@ class Traces(unittest.TestCase):
                 collector = self.collector(kind)
                 environment = self.environment(collector, OTEL_EXPORTER_OTLP_HEADERS='api-key=a%20b')
                 server = self.server(environment=environment)
-                self.serve('--model', DRAFT, '--server', self.proxy(server.address), environment=environment)
+                self.serve('--model', DRAFT, '--server', server.address, environment=environment)
                 status, answer = ask(self.port, {'traceparent': PARENT, 'tracestate': 'vendor=1'})
                 self.assertEqual(status, 200)
                 eventually(lambda: collector.named('outrider-edge', 'text_completion demo-target')

@@ -12,9 +12,6 @@ import http.server
 import importlib.util
 import json
 import re
-import shutil
-import socket
-import subprocess
 import tempfile
 import threading
 import time
@@ -22,7 +19,7 @@ import unittest
 from concurrent import futures
 from pathlib import Path
 
-from programs import DRAFT, FORGETFUL, TARGET, Edge, Server, edge, ending_with_us, eventually, free_port, wait_until_served
+from programs import DRAFT, FORGETFUL, TARGET, Edge, Server, edge, eventually, free_port, wait_until_served
 from runner import run_tests
 
 PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'

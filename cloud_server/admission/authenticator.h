@@ -65,7 +65,7 @@ struct Caller {
   std::shared_ptr<const TenantKey> key;  // null: there is none, or none is required
 };
 
-// What a client shows of itself.
+// The credentials that a client shows.
 struct Credentials {
   std::string_view key;  // empty: none
   std::string host;      // its address without port

@@ -23,7 +23,7 @@ std::string request_id_of(const grpc::ServerContextBase& context);
 // In which trace the call is; empty: none was named.
 TraceHeaders trace_headers_of(const grpc::ServerContextBase& context);
 
-// As identify() of authenticator.h, for a call.
+// Identifies the caller of a gRPC call, as identify() of authenticator.h does for HTTP.
 Result<Caller> identify(const grpc::ServerContextBase& context, Authenticator* authenticator);
 
 }  // namespace outrider

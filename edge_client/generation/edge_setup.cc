@@ -215,7 +215,7 @@ Result<RemoteOptions> remote_options(const GenerationConfig& config) {
   return options;
 }
 
-// What is wrong with the file, the first answer says.
+// A file that cannot be used is reported with the first answer.
 void EdgeSetup::remember_pruning() {
   if (target_ == nullptr || target_->engine() == nullptr) return;
   const KeptLearning kept = learning_->store.read(learning_->side);

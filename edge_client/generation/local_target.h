@@ -40,7 +40,7 @@ class LocalTarget final {
   Status check_unchanged() const {
     return (flash_ != nullptr ? flash_->model() : *model_).check_unchanged();
   }
-  // What verifies here; null: its levels do.
+  // The engine of a target without levels; null: it has levels, and elastic() verifies.
   VerifyEngine* engine() { return engine_.get(); }
   // Null: it has no levels.
   ElasticTarget* elastic() { return elastic_.get(); }

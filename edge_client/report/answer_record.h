@@ -134,7 +134,7 @@ struct LogprobRecord {
   }
 };
 
-// As many of both.
+// Both have the same length.
 std::vector<LogprobRecord> logprob_records(std::span<const TokenId> ids,
                                            std::span<const TokenLogprobs> logprobs);
 

@@ -1,4 +1,4 @@
-// What a Jetson's kernel says of the board: power mode, temperatures, power rails, the GPU's load,
+// The state of a Jetson as its kernel reports it: power mode, temperatures, power rails, GPU load,
 // and whether it holds clocks back. Read from procfs, sysfs and nvpmodel's files; what they lack,
 // from the last line of a file that NVIDIA's tegrastats writes.
 //

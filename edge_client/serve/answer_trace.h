@@ -36,7 +36,7 @@ class AnswerTrace final {
   TraceSpan request_;
   bool ended_ = false;
 
-  // Of the stream that is open.
+  // The spans of the stream that is open.
   std::unique_ptr<StreamSpans> stream_;  // null: there is none
   std::uint32_t epoch_ = 0;
   Route route_ = Route::kOnline;

@@ -29,7 +29,7 @@ class Answer final {
   // asked_end(), or the end of the target's context if that comes first.
   Position end_position() const { return end_position_; }
   const std::vector<TokenId>& ids() const { return ids_; }
-  // Of each of them, or none.
+  // The log-probabilities of each token of the answer; empty unless they were asked for.
   const std::vector<TokenLogprobs>& logprobs() const { return logprobs_; }
 
   // The target's context holds this many positions.

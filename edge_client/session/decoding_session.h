@@ -96,7 +96,7 @@ class DecodingSession final : public AnswerSession {
   const DecodingStats& stats() const { return figures_.stats(); }
   // The answer's ids: all that were emitted.
   const std::vector<TokenId>& answer() const { return answer_.ids(); }
-  // Of each of them, where they were asked for.
+  // The log-probabilities of each token of the answer; empty unless they were asked for.
   const std::vector<TokenLogprobs>& logprobs() const { return answer_.logprobs(); }
   // For the next turn; empty before the first Opened.
   const std::string& session_id() const { return opened_.session_id; }

@@ -111,8 +111,8 @@ class RemoteVerifier final : public Verifier {
   // fail with.
   Result<TargetDescription> describe(const std::stop_token& stop);
 
-  // What goes as x-request-id, and as the trace's context, with the streams that start from now on;
-  // empty: nothing. On the thread of start().
+  // Sets x-request-id and the trace's context of the streams that start from now on; empty: none
+  // is sent. On the thread of start().
   void name_request(std::string id, TraceHeaders trace = {}) {
     request_id_ = std::move(id);
     trace_ = std::move(trace);

@@ -45,7 +45,7 @@ void set(Attributes& to, const SpanAttributes& from) {
   }
 }
 
-// Of this process's clock to nanoseconds since 1970, by the two clocks now.
+// Converts times of this process's clock to nanoseconds since 1970, by both clocks' times now.
 class WallTimes final {
  public:
   std::uint64_t of(TimePoint time) const {

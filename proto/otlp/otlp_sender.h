@@ -19,7 +19,7 @@ std::string serialize_spans(const std::vector<TraceSpan>& spans, const TracingOp
 
 Tracer::Send otlp_sender(const TracingOptions& options);
 
-// As the flag and this process's environment say. Null: nothing is traced.
+// Starts tracing as the flag and this process's environment say. Null: nothing is traced.
 Result<std::unique_ptr<Tracer>> start_tracing(const std::string& endpoint,
                                               const std::string& program,
                                               const std::string& version, Tracer::Log log);

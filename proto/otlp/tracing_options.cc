@@ -22,7 +22,7 @@ struct Said {
   std::string value = {};
 };
 
-// What is said of traces has priority over what is said of all signals.
+// A variable for traces has priority over the one for all signals.
 Said said(const Environment& environment, const char* of_traces, const char* of_all) {
   std::string value = environment(of_traces);
   if (!value.empty()) return {of_traces, std::move(value)};

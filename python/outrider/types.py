@@ -1,4 +1,4 @@
-"""What is asked and answered, as plain values. Units: seconds; tokens.
+"""Requests and answers as plain values. Units: seconds; tokens.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -41,7 +41,7 @@ class Slo:
 
 @dataclass(frozen=True)
 class Figures:
-    """What an answer took."""
+    """The cost of an answer."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0            # of the prompt
@@ -96,7 +96,7 @@ Event = Union[Text, Unverified, Done]
 
 @dataclass(frozen=True)
 class Link:
-    """Who decides now, and the state of an edge's link to its server."""
+    """The verifier that decides now, and the state of an edge's link to its server."""
     decides: str  # server or device
     link: str     # up, down or none
     running: bool

@@ -128,7 +128,7 @@ class Secured(unittest.TestCase):
 
 @unittest.skipUnless(importlib.util.find_spec('openai'), 'needs the package openai')
 class InAnotherNetwork(Secured):
-    """As docs/deploy.md sets a server up: TLS and keys, on all addresses."""
+    """A server set up as docs/deploy.md says: TLS and keys, on all addresses."""
 
     def setUp(self):
         super().setUp()

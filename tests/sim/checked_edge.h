@@ -54,7 +54,8 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
   bool cancelled() const { return cancelled_; }
   const std::vector<TokenId>& shown() const { return shown_; }
   const std::vector<TokenId>& expected() const { return expected_; }
-  // Of the expected tokens, each by the whole text before it; none if they are not asked for.
+  // Log-probabilities of the expected tokens, each by the whole text before it; empty if not asked
+  // for.
   std::vector<TokenLogprobs> expected_logprobs() const;
   const std::string& shown_text() const { return shown_text_; }
   const std::string& expected_text() const { return expected_text_; }

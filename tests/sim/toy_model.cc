@@ -61,7 +61,7 @@ ChoiceSettings drawn_settings(SeededRandom& random, std::int32_t vocab_size) {
   if (random.chance(0.5)) settings.repetition_penalty = drawn(0.5f, 3);
   if (random.chance(0.3)) settings.logit_bias = {{token(), drawn(-4, 4)}};
   if (random.chance(0.3)) settings.min_tokens = random.between(1, 20);
-  // Of the same last token, so that another may always come.
+  // All words end with the same token, so that another token is always allowed.
   const TokenId last = token();
   for (std::uint64_t words = random.chance(0.5) ? random.below(4) : 0; words > 0; --words) {
     std::vector<TokenId>& word = settings.bad_words.emplace_back();

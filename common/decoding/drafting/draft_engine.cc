@@ -107,7 +107,7 @@ Result<DraftStepDone> DraftEngine::run_own(const DraftStep& step,
   return done;
 }
 
-// What the step cuts, commits and frees before its rows.
+// Cuts, commits and frees, as the step wants before its rows.
 void DraftEngine::move_text(const DraftStep& step) {
   KvSlots& slots = cache_->slots();
   if (step.keep && *step.keep < slots.committed()) {
@@ -121,7 +121,7 @@ void DraftEngine::move_text(const DraftStep& step) {
     slots.commit(*step.commit);
   }
   for (const Slot slot : step.release) {
-    // What died with a commit is free already.
+    // A commit has freed the slots of branches that it ended.
     if (slots.holds(slot) && !slots.is_committed(slot)) slots.release(slot);
   }
 }
@@ -149,7 +149,7 @@ Status DraftEngine::make_rows(const DraftStep& step, DraftStepDone& done) {
   return {};
 }
 
-// Of what follows the slot's row; none of a row for which the model has no logits.
+// Guesses for the token after the slot's row; none where the model gave no logits for it.
 std::vector<Guess> DraftEngine::guess(std::size_t row, Slot slot, int fan_out) {
   if (!output_.has_row(row)) return {};
   const std::vector<TokenId> path = path_to(slot);

@@ -1,7 +1,6 @@
-// What an answer's request asks of the choice of tokens beside temperature and filters: penalties
-// of tokens that stand already, biases, and tokens that may not come (docs/law-of-choice.md). All
-// of it is a pure function of the committed text, so drafts, trees and failover do not change the
-// answer.
+// The settings of a request that change logits before temperature and filters: penalties of tokens
+// that the text already has, biases, and forbidden tokens (docs/law-of-choice.md). They are a pure
+// function of the committed text, so drafts, trees and failover do not change the answer.
 //
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -35,8 +35,8 @@ enum class ChatRole : std::uint8_t { kSystem, kUser, kAssistant, kTool };
 struct ChatMessage {
   ChatRole role = ChatRole::kUser;
   std::string content;
-  // What the template may write beside the content, by name: texts such as reasoning_content, and
-  // the list tool_calls. An object, or null.
+  // Further members of the message that the template may write: texts such as reasoning_content,
+  // and the list tool_calls. An object, or null.
   nlohmann::ordered_json sent_along = nullptr;
 };
 

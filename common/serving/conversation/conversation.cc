@@ -133,7 +133,7 @@ Result<EncodedPrompt> encode_messages(const Tokenizer& tokenizer, const ChatTemp
   for (const ChatSegment& segment : segments) bytes += segment.text.size();
   OUTRIDER_RETURN_IF_ERROR(check_text_fits(tokenizer, bytes, context));
   OUTRIDER_ASSIGN_OR_RETURN(prompt.ids, encode_segments(tokenizer, segments));
-  // What a message ends with is no mark of the template's.
+  // The end of a message's own text is no mark of the template.
   if (!segments.empty() && segments.back().is_template) prompt.text_end = segments.back().text;
   OUTRIDER_ASSIGN_OR_RETURN(const TokenId end_of_turn, chat.end_of_turn(tokenizer));
   prompt.stop_ids = {end_of_turn};

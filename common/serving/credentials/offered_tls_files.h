@@ -43,7 +43,7 @@ class OfferedTlsFiles final {
   OfferedTlsFiles(const OfferedTlsFiles&) = delete;
   OfferedTlsFiles& operator=(const OfferedTlsFiles&) = delete;
 
-  // What to use now: another object after each renewal.
+  // The texts to use now; a new object after each renewal.
   std::shared_ptr<const Texts> texts() const;
 
   // For libraries that read files, as gRPC does: the paths of the copies, in memory; their content

@@ -54,7 +54,7 @@ class HttpSocket final {
                                        });
   }
   bool is_secure() const { return is_secure_; }
-  // As in tls.h; nothing in plaintext.
+  // The common name of the client's certificate (tls.h); nothing in plaintext.
   std::optional<std::string> client_name() {
     if (!is_secure_) return std::nullopt;
     return outrider::client_name(tls_->next_layer().native_handle());

@@ -74,8 +74,8 @@ struct AnswerChoice {
 
 // The first events of a stream, which name the role, one for each choice of a chat.
 std::string first_events(const AnswerName& name, const AnswerExtras& extras, std::size_t choices);
-// What committed tokens add to a choice; empty if that is nothing yet. usage: up to now. logprobs:
-// LogprobsForm's of the pieces.
+// The event that adds committed tokens to a choice; empty if they add no text yet. usage: up to
+// now. logprobs: in the form of LogprobsForm, for the pieces.
 std::string delta_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
                         const AnswerDelta& delta, std::span<const AnswerPiece> pieces,
                         const AnswerUsage& usage, const nlohmann::ordered_json& logprobs);

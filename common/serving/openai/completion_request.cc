@@ -31,7 +31,7 @@ Status read_field(const std::string& key, const Json& value, CompletionRequest& 
   return {};
 }
 
-// What fields say together.
+// Checks the fields whose bounds depend on each other.
 Status check_choices(const CompletionRequest& request) {
   const auto number = static_cast<std::int64_t>(request.is_chat ? 1 : request.prompts.size());
   if (request.choices > static_cast<std::int64_t>(kMaxChoices) / number) {

@@ -29,7 +29,7 @@ struct CompletionParams {
   LevelWish wish = {};       // of an elastic model: "model": "NAME@LEVEL", "slo": {..}
 };
 
-// Of all prompts together.
+// The most choices of all prompts together.
 inline constexpr std::size_t kMaxChoices = 128;
 
 // A plain prompt: a text, or the tokens that it is.

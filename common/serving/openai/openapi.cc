@@ -12,7 +12,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Of a request's body.
+// The schema of a request's body.
 OrderedJson body_schema(bool is_chat) {
   OrderedJson properties = OrderedJson::object();
   for (const RequestField& field : request_fields()) {

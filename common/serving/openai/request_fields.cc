@@ -89,7 +89,7 @@ OrderedJson one_of(std::initializer_list<const char*> values) {
   return {{"enum", std::move(list)}};
 }
 
-// What is read together with other fields, by parse_completion().
+// For fields that parse_completion() reads together with others.
 Status read_later(const Json& /*value*/, Request& /*request*/) {
   return {};
 }

@@ -18,7 +18,7 @@
 
 namespace outrider {
 
-// What is read from an answer besides its text.
+// The parts of an answer that are read besides its text.
 struct AnswerSyntax {
   const CallFormat* calls = nullptr;  // null: no calls are read
   std::shared_ptr<const Tools> tools = nullptr;

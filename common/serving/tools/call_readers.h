@@ -43,7 +43,7 @@ class JsonCalls final {
     bool in_string = false, escaped = false;
     void step(char c);
   };
-  // What is known of the object that is being read.
+  // The state of the object that is being read.
   struct Object {
     Nesting nesting = {};
     bool in_value = false, streams = false, is_named = false, has_arguments = false;

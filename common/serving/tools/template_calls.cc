@@ -45,7 +45,7 @@ std::optional<std::string> render(const ChatTemplate& chat,
   return text;
 }
 
-// What the template writes behind the question for an answer that is a call.
+// The text that the template writes behind the question, for an answer that is a call.
 struct WrittenCall {
   std::string behind_question;
   std::string behind_prompt;  // the part that the prompt for an answer does not have
@@ -89,7 +89,7 @@ std::optional<std::size_t> text_left(const CallFormat& format, std::string_view 
   return reads ? std::optional(plain.size()) : std::nullopt;
 }
 
-// Of the forms that read the call, the one that leaves the least text.
+// The form that reads the call and leaves the least text.
 const CallFormat* format_of(const WrittenCall& written) {
   const CallFormat* best = nullptr;
   std::size_t least = 0;

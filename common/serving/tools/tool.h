@@ -35,7 +35,7 @@ struct CallDelta {
 class CallDeltas final {
  public:
   void begin(std::string name) { parts_.push_back({.index = begun_++, .name = std::move(name)}); }
-  // Of the call that was begun last.
+  // Adds to the call that was begun last.
   void add(std::string_view arguments) {
     if (parts_.empty() || parts_.back().index + 1 != begun_)
       parts_.push_back({.index = begun_ - 1});

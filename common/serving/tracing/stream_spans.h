@@ -17,7 +17,7 @@ namespace outrider {
 
 class StreamSpans final {
  public:
-  // Of one stream; further passes are counted on the stream's span only.
+  // The most spans of one stream; further passes are only counted, on the stream's span.
   static constexpr std::uint64_t kMaxPasses = 256;
 
   // stream: its span, begun. pass: the name of the spans of its passes.

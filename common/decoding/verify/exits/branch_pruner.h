@@ -104,7 +104,7 @@ class BranchPruner final : public RowPruner {
 
   const PruneCounts& counts() const { return counts_; }
 
-  // What tenants begin with that come from now on, for what earlier processes learnt.
+  // Sets the weights that new tenants begin with, as earlier processes learnt them.
   void begin_with(const EdgeChance::Weights& weights) { beginning_ = EdgeChance(weights); }
   // The weights that this tenant's verdicts led to; nothing: none came.
   std::optional<EdgeChance::Weights> learnt(const std::string& tenant) const;

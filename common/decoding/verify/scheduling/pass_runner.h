@@ -131,7 +131,7 @@ class ChosenWalk final {
 
   // What stands behind this row, in Chooser's numbering; nothing where the walk did not come.
   std::optional<TokenId> chosen(std::size_t row) const { return chosen_.at(row); }
-  // Of the walk's tokens, in order, if the session asked for them.
+  // The log-probabilities of the walk's tokens, in order; empty unless the session asked.
   std::vector<TokenLogprobs> take_logprobs() { return std::exchange(logprobs_, {}); }
 
  private:

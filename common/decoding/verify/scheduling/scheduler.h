@@ -54,7 +54,7 @@ class Scheduler final {
   // open_timeout; drops caches that were kept for too long.
   void tick(TimePoint now);
 
-  // As VerifyEngine's.
+  // The engine's method of this name.
   void begin_pruning_with(const EdgeChance::Weights& weights) {
     if (pruner_) pruner_->begin_with(weights);
   }

@@ -146,7 +146,7 @@ void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
     probe->watch(*session_, plan, rider.first_logits,
                  [this](const ExitGuess& guess) { hooks_.reports->offer(guess); });
   }
-  // What an exit scores is not adjusted: it would end branches that the settings prefer.
+  // An exit's scores are not adjusted, so they would end branches that the settings prefer.
   if (pruner != nullptr && !session_->adjuster().adjusts()) {
     pruner->watch(session_->opened(), name_.owner.tenant, plan, rider.first_logits);
   }

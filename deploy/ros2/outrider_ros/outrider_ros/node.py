@@ -86,7 +86,7 @@ class Events:
 
 
 def temperature() -> Optional[float]:
-    """Of the hottest zone of this device, in degrees Celsius; None where it reports none."""
+    """The temperature of the hottest zone of this device, in degrees Celsius; None where it reports none."""
     hottest = None
     for path in glob.glob('/sys/class/thermal/thermal_zone*/temp'):
         try:

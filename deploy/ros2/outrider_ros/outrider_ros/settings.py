@@ -52,7 +52,7 @@ def messages_of(roles: Sequence[str], contents: Sequence[str]) -> List[Dict[str,
 
 @dataclass(frozen=True)
 class Task:
-    """What an Act goal asks of the model, and how its action is read from the answer."""
+    """The question of an Act goal to the model, and how its action is read from the answer."""
     prompt: str
     pattern: str  # of the whole answer, as a regular expression that the model's grammar understands
     actions: Sequence[str]
@@ -83,7 +83,7 @@ def task_of(scene: str, task: str, actions: Sequence[str], parameters: Dict[str,
 
 @dataclass(frozen=True)
 class Figures:
-    """What the edge's page /metrics says."""
+    """Figures of the edge's page /metrics."""
     mode: str = 'unknown'  # online, degraded or offline
     tokens: float = 0
     drafted: float = 0

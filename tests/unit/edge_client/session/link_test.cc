@@ -313,7 +313,7 @@ TEST(ServerNodes, AnEdgeThatAcceptsNoneRefusesThem) {
 
 // --- log-probabilities ---------------------------------------------------------------------------
 
-// What a verdict with these says to an edge that asked for one alternative.
+// The error of an edge that asked for one alternative and gets a verdict with these.
 std::string said_of(const std::vector<TokenLogprobs>& logprobs) {
   SessionHarness edge(Strategy::kAr);
   edge.options.top_logprobs = 1;

@@ -168,7 +168,7 @@ TEST_F(ChoicesTest, TheReferenceHasEveryFieldAndItsBounds) {
   EXPECT_EQ(chat["mirostat"]["enum"], Json::array({0}));
 }
 
-// What the reference says of a number is what is read.
+// The bounds of numbers in the reference are those that the parser holds.
 TEST_F(ChoicesTest, TheBoundsOfTheReferenceHold) {
   const auto read = [](const std::string& name, const Json& value) {
     const Json body = {{"prompt", "a"}, {name, value}};

@@ -1,4 +1,4 @@
-// What a tracer samples, keeps and drops, whatever its collector does.
+// Sampling, keeping and dropping of spans, whatever the collector does.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/serving/tracing/tracer.h"
 

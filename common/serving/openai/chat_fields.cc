@@ -163,6 +163,11 @@ Result<Tool> read_tool(const nlohmann::ordered_json& value, const std::string& f
   if (!tool.parameters.is_null() && !tool.parameters.is_object()) {
     return wrong(field + ".function.parameters", "a JSON schema, which is an object");
   }
+  const auto strict = function.value("strict", nlohmann::ordered_json());
+  if (!strict.is_null() && strict != false) {
+    return wrong(field + ".function.strict",
+                 "false, or left out: a call's arguments are not held to its schema", Json(strict));
+  }
   return tool;
 }
 

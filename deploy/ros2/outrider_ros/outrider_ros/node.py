@@ -338,21 +338,20 @@ class OutriderNode(LifecycleNode):
         self._diagnostics.publish(message)
 
 
-def others_of_its_name(node: OutriderNode) -> int:
-    """Actions of two nodes of one name would answer each other's goals."""
+def has_namesake(node: OutriderNode) -> bool:
+    """Whether another node has its name: both would answer each other's goals."""
     give_up = time.monotonic() + DISCOVERY_SECONDS
     while time.monotonic() < give_up:
-        names = [(name, space) for name, space in node.get_node_names_and_namespaces()]
-        if names.count((node.get_name(), node.get_namespace())) > 1:
-            return 1
+        if node.get_node_names_and_namespaces().count((node.get_name(), node.get_namespace())) > 1:
+            return True
         time.sleep(0.05)
-    return 0
+    return False
 
 
 def main() -> None:
     rclpy.init(args=sys.argv)
     node = OutriderNode()
-    if others_of_its_name(node):
+    if has_namesake(node):
         node.get_logger().fatal(f'another node has the name {node.get_name()}. Remedy: give this one another, as __node:=NAME')
         node.destroy_node()
         rclpy.try_shutdown()

@@ -68,7 +68,7 @@ class Task:
 def task_of(scene: str, task: str, actions: Sequence[str], parameters: Dict[str, Any]) -> Task:
     """Raises ValueError where the goal makes no sense."""
     for name, text in (('scene', scene), ('task', task)):
-        if not text.strip() or not text.isprintable() and any(ord(c) < 32 and c not in '\n\t' for c in text):
+        if not text.strip() or any(ord(c) < 32 and c not in '\n\t' for c in text):
             raise ValueError(f'{name} is no text')
     if not actions or any(not action.strip() for action in actions):
         raise ValueError('actions has no entry, or an empty one')

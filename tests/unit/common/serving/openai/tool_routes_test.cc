@@ -182,6 +182,8 @@ TEST_F(ToolRoutesTest, WhatIsWrongWithToolsIsNamed) {
             "invalid_value tools[0].function.parameters");
   EXPECT_EQ(tools(R"([{"type":"function","function":{"name":"a","returns":"b"}}])"),
             "unsupported_parameter tools[0].function.returns");
+  EXPECT_EQ(tools(R"([{"type":"function","function":{"name":"a","strict":true}}])"),
+            "invalid_value tools[0].function.strict");
   EXPECT_EQ(tools(R"([{"type":"web_search"}])"), "invalid_value tools[0]");
   const auto choice = [this](const std::string& value) {
     return refused(std::string(kTools) + R"(,"tool_choice":)" + value);

@@ -33,7 +33,7 @@ from rcl_interfaces.msg import ParameterDescriptor
 
 from outrider_ros import settings
 
-DISCOVERY_SECONDS = 1.0  # in which nodes of one machine hear of each other
+NAMESAKE_SECONDS = 0.5  # how often a node looks for another of its name
 LOOK_SECONDS = 0.02  # how often a running goal looks whether it is cancelled
 
 
@@ -120,6 +120,16 @@ class OutriderNode(LifecycleNode):
         self.create_service(GetLink, '~/get_link', self._get_link, callback_group=group)
         self.create_service(ListModels, '~/list_models', self._list_models, callback_group=group)
         self._timer = None
+        self._has_namesake = False
+        self.create_timer(NAMESAKE_SECONDS, self._look_for_namesake, callback_group=group)
+
+    def _look_for_namesake(self) -> None:
+        """Two nodes of one name would answer each other's goals. A node that has died may be seen for some seconds."""
+        before = self._has_namesake
+        self._has_namesake = self.get_node_names_and_namespaces().count((self.get_name(), self.get_namespace())) > 1
+        if self._has_namesake and not before:
+            self.get_logger().error(f'another node has the name {self.get_name()}, so this one cannot be configured. Remedy: give it '
+                                    'another, as __node:=NAME, or end the other one')
 
     def _settings(self) -> Dict[str, Any]:
         return {name: self.get_parameter(name).value for name, _, _ in settings.PARAMETERS}
@@ -128,6 +138,9 @@ class OutriderNode(LifecycleNode):
 
     def on_configure(self, state: Any) -> TransitionCallbackReturn:
         parameters = self._settings()
+        if self._has_namesake:
+            self.get_logger().error(f'cannot configure: another node has the name {self.get_name()}')
+            return TransitionCallbackReturn.FAILURE
         try:
             url = parameters['url']
             if not url:
@@ -338,24 +351,9 @@ class OutriderNode(LifecycleNode):
         self._diagnostics.publish(message)
 
 
-def has_namesake(node: OutriderNode) -> bool:
-    """Whether another node has its name: both would answer each other's goals."""
-    give_up = time.monotonic() + DISCOVERY_SECONDS
-    while time.monotonic() < give_up:
-        if node.get_node_names_and_namespaces().count((node.get_name(), node.get_namespace())) > 1:
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def main() -> None:
     rclpy.init(args=sys.argv)
     node = OutriderNode()
-    if has_namesake(node):
-        node.get_logger().fatal(f'another node has the name {node.get_name()}. Remedy: give this one another, as __node:=NAME')
-        node.destroy_node()
-        rclpy.try_shutdown()
-        sys.exit(1)
     executor = MultiThreadedExecutor(num_threads=8)
     executor.add_node(node)
     try:

@@ -13,6 +13,7 @@
 
 #include "common/base/json.h"
 #include "common/base/posix.h"
+#include "common/engine/text/pipeline/utf8.h"
 #include "common/engine/text/token_ids.h"
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/cli/program.h"
@@ -76,6 +77,7 @@ Result<int> tokenize_command(const TokenizeOptions& options) {
   Input input(options.whole);
   std::string text;
   while (input.next(text)) {
+    OUTRIDER_RETURN_IF_ERROR(check_utf8(text, input.where()));
     const Result<std::vector<TokenId>> ids = encode_raw(tokenizer, text, options.raw);
     if (!ids.ok()) return ids.status().with_context(input.where());
     OUTRIDER_RETURN_IF_ERROR(write(to_json(*ids)));

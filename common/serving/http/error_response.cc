@@ -63,9 +63,8 @@ void add_retry_after(HttpHeaders& headers, Duration delay) {
 
 HttpResponse error_response(const Status& status, std::optional<Duration> retry_after) {
   using Json = nlohmann::ordered_json;
-  Form form = form_of(status.code());
+  const Form form = form_of(status.code());
   const auto& [reason, field] = status.detail();
-  if (reason == "insufficient_quota") form.type = "insufficient_quota";
   const Json json = {{"error",
                       {{"message", status.message()},
                        {"type", form.type},

@@ -46,6 +46,11 @@ OUTPUTS = (
            '{model}', source=None, quick=False),
     Output('robot', 'outrider-train', 'data-robot', '--count', '3', '--out', '{out}', source=None),
     Output('wikitext', 'outrider-train', 'data-wikitext', '--in', '{in}', '--out', '{out}', source='text'),
+    Output('answers', 'outrider-train', 'generate', '--model', '{model}', '--prompts', '{in}', '--max-tokens', '2', '--out', '{out}',
+           source='prompts'),
+    Output('own', 'outrider-train', 'data-own', '--model', '{model}', '--count', '1', '--out', '{out}', source=None, quick=False),
+    Output('table', 'outrider-train', 'elastic', 'table', '--model', '{model}', '--text', '{in}', '--out', '{out}', source='text',
+           quick=False),
     Output('plot', 'outrider-train', 'plot', '--metrics', '{in}', '--out', '{out}', source='metrics'),
 )
 

@@ -20,11 +20,13 @@ COPY run .
 RUN python3 -m venv .venv-nvcc \
  && .venv-nvcc/bin/pip install --no-cache-dir --no-compile --no-deps \
       $(sed -n 's/^readonly NVCC_WHEELS=(\(.*\))$/\1/p' run)
+COPY cmake/fetch_xgrammar.sh cmake/
+RUN cmake/fetch_xgrammar.sh .venv-nvcc/bin/pip
 COPY . .
 ARG JOBS=4
 # ARCHITECTURES: of the GPUs that run it: A100; Jetson Orin; H100, H200; Jetson Thor.
 ARG ARCHITECTURES="80;87;90;110"
-RUN cmake --preset cuda "-DOUTRIDER_GPU_ARCHITECTURES=${ARCHITECTURES}" \
+RUN cmake --preset cuda -DOUTRIDER_GRAMMAR=ON "-DOUTRIDER_GPU_ARCHITECTURES=${ARCHITECTURES}" \
  && cmake --build --preset cuda -j "${JOBS}" --target outrider-edge outrider-server
 RUN mkdir /programs \
  && for part in edge server; do \

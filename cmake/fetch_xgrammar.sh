@@ -1,0 +1,31 @@
+#!/bin/sh
+# Unpacks XGrammar's source into .cache/xgrammar: cmake/fetch_xgrammar.sh PIP
+# Without PIP it only says, by its exit code, whether the source is there.
+# It comes from the Python package index by its digest. Of the archive only the C++ core is kept, and the licences.
+set -eu
+cd "$(dirname "$0")/.."
+
+version=0.2.8
+sha256=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
+root=.cache/xgrammar
+stamp="$sha256, mended once"
+
+[ "$(cat $root/.outrider-source 2>/dev/null)" != "$stamp" ] || exit 0
+[ $# != 0 ] || exit 1
+rm -rf $root $root.part
+mkdir -p $root.part
+echo "xgrammar==$version --hash=sha256:$sha256" >$root.part/requirements.txt
+"$1" download --disable-pip-version-check -q --no-cache-dir --no-deps --no-binary xgrammar --require-hashes \
+  -d $root.part -r $root.part/requirements.txt
+tar xzf $root.part/xgrammar-$version.tar.gz -C $root.part --strip-components=1 xgrammar-$version/cpp \
+  xgrammar-$version/include xgrammar-$version/LICENSE xgrammar-$version/NOTICE \
+  xgrammar-$version/3rdparty/picojson/picojson.h xgrammar-$version/3rdparty/dlpack/include \
+  xgrammar-$version/3rdparty/dlpack/LICENSE
+# Whether one token begins another is asked by find(), which also finds it further back: a token was left out of masks
+# where another one within it was ruled out.
+mended=$root.part/cpp/tokenizer_info.cc
+sed -i 's/(token\.find(prefix_stack\.top()\.first) == std::string::npos)/(token.rfind(prefix_stack.top().first, 0) != 0)/' $mended
+grep -q 'token\.rfind(prefix_stack\.top()\.first, 0) != 0' $mended
+rm $root.part/requirements.txt $root.part/xgrammar-$version.tar.gz
+echo "$stamp" >$root.part/.outrider-source
+mv $root.part $root  # the folder appears only when it is whole

@@ -42,6 +42,10 @@ void encode(const ChoiceSettings& settings, v1::ChoiceSettings& out) {
   for (const std::vector<TokenId>& word : settings.bad_words) {
     from_int32s(word, *out.add_bad_words()->mutable_ids());
   }
+  if (!settings.constraint.asks()) return;
+  out.mutable_constraint()->set_kind(
+      static_cast<v1::Constraint::Kind>(settings.constraint.spec.kind));
+  out.mutable_constraint()->set_text(settings.constraint.spec.text);
 }
 
 void encode(const Open& open, v1::Open& out) {
@@ -142,6 +146,12 @@ Result<ChoiceSettings> decode(const v1::ChoiceSettings& in) {
                               to_int32s("open.settings.bad_words", word.ids()));
     settings.bad_words.push_back(std::move(ids));
   }
+  if (!v1::Constraint::Kind_IsValid(in.constraint().kind())) {
+    return invalid_argument("open.settings.constraint.kind: " +
+                            std::to_string(in.constraint().kind()) + "; expected 0 to 5");
+  }
+  settings.constraint.spec = {.kind = static_cast<ConstraintKind>(in.constraint().kind()),
+                              .text = in.constraint().text()};
   return settings;
 }
 

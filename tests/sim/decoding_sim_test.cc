@@ -18,6 +18,7 @@
 #include "tests/sim/seeds.h"
 #include "tests/sim/toy_draft.h"
 #include "tests/sim/toy_exits.h"
+#include "tests/sim/toy_form.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {
@@ -153,6 +154,7 @@ struct SimulatedRun {
     }
     if (vocab >= 3 && random.chance(0.4)) {
       decoding.choice.settings = drawn_settings(random, model.info().vocab_size);
+      if (decoding.choice.settings.constraint.asks()) decoding.stop_ids = {0};
     }
     decoding.accepts_server_nodes = random.chance(0.7);
     decoding.reconnect.timeout = std::chrono::minutes(30);
@@ -326,6 +328,7 @@ std::uint64_t passes_of_a_right_draft(const ChoiceSettings& settings, bool serve
   plan.decoding.speculation.token_bound = 12;
   plan.decoding.speculation.end_position = 103;
   plan.decoding.choice.settings = settings;
+  if (settings.constraint.asks()) plan.decoding.stop_ids = {0};
   CheckedEdge edge(simulation, link, model, plan);
   edge.begin();
   while (!edge.done() && simulation.step(simulation.now() + kDeadlock)) {
@@ -339,10 +342,13 @@ TEST(DecodingSim, EveryDraftGuessesByTheAnswersSettings) {
                                 .frequency_penalty = 1,
                                 .logit_bias = {{2, 2.0f}},
                                 .bad_words = {{5, 6}, {4}}};
+  SeededRandom random(11);
+  const ChoiceSettings form{.constraint = ToyForm::drawn(random, 12, false)};
   for (const bool server_drafts : {false, true}) {
-    EXPECT_LE(passes_of_a_right_draft(settings, server_drafts),
-              passes_of_a_right_draft({}, server_drafts) + 2)
-        << (server_drafts ? "the server drafts" : "the edge drafts");
+    const std::uint64_t plain = passes_of_a_right_draft({}, server_drafts) + 2;
+    const char* const drafter = server_drafts ? "the server drafts" : "the edge drafts";
+    EXPECT_LE(passes_of_a_right_draft(settings, server_drafts), plain) << drafter;
+    EXPECT_LE(passes_of_a_right_draft(form, server_drafts), plain) << drafter << " under a form";
   }
 }
 

@@ -80,6 +80,7 @@ struct TwoTargets {
     plan.decoding.choice.seed = random.below(1000);
     if (random.chance(0.3)) plan.decoding.top_logprobs = 2;
     if (random.chance(0.4)) plan.decoding.choice.settings = drawn_settings(random, vocab);
+    if (plan.decoding.choice.settings.constraint.asks()) plan.decoding.stop_ids = {0};
     plan.decoding.speculation.end_position = static_cast<Position>(plan.prompt.size()) + tokens;
     plan.decoding.accepts_server_nodes = random.chance(0.8);
     plan.decoding.reconnect.timeout = std::chrono::minutes(30);
@@ -210,6 +211,8 @@ TEST(FailoverSim, AFlashThatFailsReturnsToTheServer) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     TwoTargets two(seed, 120, from_ms(15), from_ms(60), {from_ms(2), from_ms(25)});
     CheckedEdge::Plan plan = two.plan(50);
+    plan.decoding.choice.settings.constraint = {};  // which may end the answer early
+    plan.decoding.stop_ids.clear();
     plan.failover->options.link.first_patience = from_ms(500);
     plan.failover->options.failback_after = std::chrono::hours(1);
     CheckedEdge edge(two.simulation, two.link, two.model, plan);

@@ -22,6 +22,7 @@
 #include "sim/sim_link.h"
 #include "sim/sim_server.h"
 #include "tests/sim/sim_probe.h"
+#include "tests/sim/toy_form.h"
 #include "tests/sim/toy_model.h"
 #include "tests/unit/common/engine/model/cpu/small_models.h"
 #include "tests/unit/common/engine/model/test_directory.h"
@@ -63,12 +64,17 @@ class Shown final : public AnswerText, public SimEdgeObserver {
   std::size_t drafted = 0;  // of them, by the draft
 };
 
-// How an answer is chosen.
+// How an answer is chosen. A form has no end, and token 0 would end an answer.
 struct Way {
   float temperature = 0;
   bool has_settings = false;
+  bool has_form = false;
 
-  ChoiceSettings settings() const {
+  ChoiceSettings settings(std::int32_t vocab_size) const {
+    if (has_form) {
+      SeededRandom random(kSeed);
+      return {.constraint = ToyForm::drawn(random, vocab_size, false)};
+    }
     if (!has_settings) return {};
     return {.presence_penalty = 0.5f,
             .frequency_penalty = 0.5f,
@@ -76,10 +82,15 @@ struct Way {
             .logit_bias = {{3, 2.0f}},
             .bad_words = {{5}, {1, 2}}};
   }
+
+  std::vector<TokenId> stops() const {
+    return has_form ? std::vector<TokenId>{0} : std::vector<TokenId>();
+  }
 };
 
 std::ostream& operator<<(std::ostream& out, const Way& way) {
-  return out << way.temperature << (way.has_settings ? " with settings" : "");
+  return out << way.temperature << (way.has_settings ? " with settings" : "")
+             << (way.has_form ? " in a form" : "");
 }
 
 class FamiliesSim : public testing::TestWithParam<std::string> {
@@ -117,6 +128,7 @@ class FamiliesSim : public testing::TestWithParam<std::string> {
   std::vector<TokenId> plain(const Way& way) {
     std::vector<TokenId> text = some_tokens(kPrompt);
     const auto cache = *target_->new_cache(kPrompt + kAnswer);
+    const ChoiceSettings settings = way.settings(target_->info().vocab_size);
     PassOutput out;
     Slot last = kRootSlot;
     for (Position at = 0; at + 1 < kPrompt + kAnswer; ++at) {
@@ -125,7 +137,7 @@ class FamiliesSim : public testing::TestWithParam<std::string> {
       EXPECT_TRUE(target_->forward({&row, 1}, out).ok());
       if (at + 1 < kPrompt) continue;
       const std::vector<float> logits =
-          adjusted_plainly(out.logits, text, kPrompt, {}, way.settings());
+          adjusted_plainly(out.logits, text, kPrompt, way.stops(), settings);
       text.push_back(choose(logits, sampling_at(way.temperature), kSeed, at + 1));
     }
     return {text.begin() + kPrompt, text.end()};
@@ -190,7 +202,8 @@ class FamiliesSim : public testing::TestWithParam<std::string> {
     decoding.speculation.end_position = kPrompt + (gpu_ == nullptr ? kAnswer : kShortAnswer);
     decoding.tokenizer_hash = "none";
     decoding.choice.sampling = sampling_at(way.temperature);
-    decoding.choice.settings = way.settings();
+    decoding.choice.settings = way.settings(info.vocab_size);
+    decoding.stop_ids = way.stops();
     decoding.choice.seed = kSeed;
     FailoverSetup failover{.options = {},
                            .fingerprint = info.fingerprint,
@@ -214,7 +227,8 @@ class FamiliesSim : public testing::TestWithParam<std::string> {
 
 TEST_P(FamiliesSim, NoStrategyChangesTheText) {
   std::size_t drafted = 0;
-  for (const Way& way : {Way{0.0f}, Way{0.7f}, Way{1.0f}, Way{0.7f, true}}) {
+  for (const Way& way :
+       {Way{0.0f}, Way{0.7f}, Way{1.0f}, Way{0.7f, true}, Way{0.7f, false, true}}) {
     const std::vector<TokenId> expected = plain(way);
     for (const Strategy strategy :
          {Strategy::kAr, Strategy::kSd, Strategy::kFsd, Strategy::kMirror}) {
@@ -229,7 +243,7 @@ TEST_P(FamiliesSim, NoStrategyChangesTheText) {
 
 TEST_P(FamiliesSim, ACutInTheMiddleOfAnAnswerCostsNoToken) {
   constexpr std::size_t kPlaces[] = {1, 8, 15, 27, 40, 58, 77, 91};
-  for (const Way& way : {Way{0.0f}, Way{0.8f}, Way{0.8f, true}}) {
+  for (const Way& way : {Way{0.0f}, Way{0.8f}, Way{0.8f, true}, Way{0.8f, false, true}}) {
     const std::vector<TokenId> expected = plain(way);
     for (const std::size_t at : kPlaces) {
       for (const bool is_silent : {false, true}) {
@@ -253,7 +267,8 @@ TEST_P(GpuServerSim, ACutAtAnyCommitCostsNoToken) {
   gpu_ = *std::move(gpu);
   ASSERT_EQ(gpu_->info().arithmetic_id, target_->info().arithmetic_id);
   constexpr auto kCommits = static_cast<std::size_t>(kShortAnswer);
-  for (const Way& way : {Way{0.0f}, Way{0.7f}, Way{0.0f, true}, Way{0.7f, true}}) {
+  for (const Way& way :
+       {Way{0.0f}, Way{0.7f}, Way{0.0f, true}, Way{0.7f, true}, Way{0.7f, false, true}}) {
     std::vector<TokenId> expected = plain(way);
     expected.resize(kCommits);
     for (std::size_t at = 0; at < kCommits; ++at) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/base/status.h"
+#include "tests/sim/toy_form.h"
 
 namespace outrider {
 namespace {
@@ -45,6 +46,14 @@ std::vector<float> adjusted_plainly(std::vector<float> row, std::span<const Toke
       row[static_cast<std::size_t>(word.back())] = -kInfinity;
     }
   }
+  if (!settings.constraint.asks()) return row;
+  const auto& form = dynamic_cast<const ToyForm&>(*settings.constraint.compiled);
+  const AllowedTokens allowed = form.allowed_after(answer);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const auto token = static_cast<TokenId>(i);
+    const bool stops = std::ranges::count(stop_ids, token) > 0;
+    if (stops ? !allowed.may_end : !allowed.has(token)) row[i] = -kInfinity;
+  }
   return row;
 }
 
@@ -68,6 +77,11 @@ ChoiceSettings drawn_settings(SeededRandom& random, std::int32_t vocab_size) {
     for (std::uint64_t before = random.below(3); before > 0; --before) word.push_back(token());
     word.push_back(last);
   }
+  if (!random.chance(0.3)) return settings;
+  settings.constraint = ToyForm::drawn(random, vocab_size);
+  // What else forbids tokens might leave none.
+  if (settings.constraint.asks()) settings.min_tokens = 0;
+  if (settings.constraint.asks()) settings.bad_words.clear();
   return settings;
 }
 

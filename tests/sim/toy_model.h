@@ -90,7 +90,8 @@ std::vector<float> adjusted_plainly(std::vector<float> row, std::span<const Toke
                                     std::size_t prompt, std::span<const TokenId> stop_ids,
                                     const ChoiceSettings& settings);
 
-// Settings of any kind that leave a token of each row; vocab_size: at least 3.
+// Settings of any kind that leave a token of each row; vocab_size: at least 3. Where they have a
+// constraint, token 0 must end the answer (toy_form.h).
 ChoiceSettings drawn_settings(SeededRandom& random, std::int32_t vocab_size);
 
 }  // namespace outrider

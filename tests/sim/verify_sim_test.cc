@@ -88,6 +88,7 @@ struct SimulatedRun {
     if (model.info().vocab_size >= 3 && random.chance(0.4)) {
       open.set_settings(drawn_settings(random, model.info().vocab_size),
                         static_cast<Position>(open.prefix.size()));
+      if (open.settings.constraint.asks()) open.stop_ids = {0};
     }
     open.policy.pass_policy = random.chance(0.4) ? PassPolicy::kEager : PassPolicy::kOnRequest;
     open.policy.patience = random.between(Duration{0}, from_ms(20));

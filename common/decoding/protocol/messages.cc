@@ -15,6 +15,7 @@ struct SizeOfBody {
   }
   std::size_t operator()(const ChoiceSettings& settings) const {
     std::size_t bytes = settings.logit_bias.size() * sizeof(LogitBias);
+    bytes += settings.constraint.spec.text.size();
     for (const std::vector<TokenId>& word : settings.bad_words) {
       bytes += sizeof(word) + word.size() * sizeof(TokenId);
     }
@@ -39,6 +40,7 @@ void Open::set_settings(const ChoiceSettings& asked, Position begin) {
   settings = asked;
   const bool change = !settings.change_nothing();
   noise_version = change ? kAdjustedNoiseVersion : kNoiseVersion;
+  if (settings.constraint.asks()) noise_version = kConstrainedNoiseVersion;
   answer_begin = change ? begin : 0;
 }
 

@@ -74,7 +74,8 @@ struct Open {
   bool ignore_target_stops = false;  // only stop_ids and end_position end the answer
   ServiceTier service_tier = ServiceTier::kDefault;
   bool accepts_server_nodes = false;  // verdicts may walk along nodes that the edge never sent
-  // Where they change anything, noise_version is kAdjustedNoiseVersion (set_settings()).
+  // Where they change anything, noise_version is kAdjustedNoiseVersion, or with a constraint
+  // kConstrainedNoiseVersion (set_settings()). The receiver of a constraint compiles it.
   ChoiceSettings settings = {};
   // The position of the answer's first token, from which `settings` count; at most the prefix's
   // length. 0: the prefix is the prompt.

@@ -77,6 +77,12 @@ Status validate(const ChoiceSettings& settings, std::int32_t vocab_size) {
     return invalid_argument("min_tokens = " + std::to_string(settings.min_tokens) +
                             " is negative. Remedy: use 0, or how many tokens come at least");
   }
+  const std::size_t form = settings.constraint.spec.text.size();
+  if (form > ConstraintSpec::kMaxBytes) {
+    return invalid_argument("constraint: its text has " + std::to_string(form) +
+                            " bytes. Remedy: give at most " +
+                            std::to_string(ConstraintSpec::kMaxBytes));
+  }
   return check_bad_words(settings.bad_words, vocab_size);
 }
 

@@ -1,6 +1,6 @@
 // The settings of a request that change logits before temperature and filters: penalties of tokens
-// that the text already has, biases, and forbidden tokens (docs/law-of-choice.md). They are a pure
-// function of the committed text, so drafts, trees and failover do not change the answer.
+// that the text already has, biases, forbidden tokens, and a form (docs/law-of-choice.md). They are
+// a pure function of the committed text, so drafts, trees and failover do not change the answer.
 //
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/engine/sampling/constraint.h"
 
 namespace outrider {
 
@@ -35,14 +36,13 @@ struct ChoiceSettings {
   std::vector<LogitBias> logit_bias = {};            // each token at most once
   std::int64_t min_tokens = 0;                       // before these no stop token ends the answer
   std::vector<std::vector<TokenId>> bad_words = {};  // sequences that the answer may not contain
+  AnswerConstraint constraint = {};                  // the form that the answer has
 
   // A row is chosen from as the model gives it.
   bool change_nothing() const { return *this == ChoiceSettings(); }
   bool penalise() const {
     return presence_penalty != 0 || frequency_penalty != 0 || repetition_penalty != 1;
   }
-  // Some tokens may not come at all.
-  bool forbid() const { return min_tokens > 0 || !bad_words.empty(); }
 
   friend bool operator==(const ChoiceSettings&, const ChoiceSettings&) = default;
 };

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "common/base/status.h"
+
 namespace outrider {
 namespace {
 
@@ -20,13 +22,18 @@ RowAdjuster::RowAdjuster(ChoiceSettings settings, Position answer_begin,
     : settings_(std::move(settings)),
       answer_begin_(answer_begin),
       stop_ids_(std::move(stop_ids)),
-      adjusts_(!settings_.change_nothing()) {}
+      adjusts_(!settings_.change_nothing()) {
+  if (!settings_.constraint.asks()) return;
+  OUTRIDER_CHECK(settings_.constraint.compiled != nullptr);
+  form_ = settings_.constraint.compiled->begin();
+}
 
 void RowAdjuster::append(std::span<const TokenId> tokens) {
   if (!adjusts_) return;
   for (const TokenId token : tokens) {
     const bool answers = end_++ >= answer_begin_;
     if (answers) answer_.push_back(token);
+    if (answers && form_ != nullptr) form_->append({&token, 1});
     if (!settings_.penalise()) continue;
     const auto [at, is_new] = place_.try_emplace(token, seen_.size());
     if (is_new) seen_.push_back({.token = token});
@@ -45,6 +52,7 @@ std::span<const float> RowAdjuster::adjust(std::span<const float> row,
     if (place < out.size()) out[place] += one.bias;
   }
   forbid(path, out);
+  if (form_ != nullptr) constrain(path, out);
   return out;
 }
 
@@ -78,6 +86,32 @@ void RowAdjuster::forbid(std::span<const TokenId> path, std::span<float> out) co
   }
   for (const std::vector<TokenId>& word : settings_.bad_words) {
     if (would_complete(word, path)) lower(word.back(), out);
+  }
+}
+
+// A stop token that is also text ends the answer, so it may come at the form's end only.
+void RowAdjuster::constrain(std::span<const TokenId> path, std::span<float> out) const {
+  const std::shared_ptr<const AllowedTokens> allowed = form_->allowed(path);
+  std::vector<float> stops;
+  for (const TokenId token : stop_ids_) {
+    const auto place = static_cast<std::size_t>(token);
+    if (place < out.size()) stops.push_back(out[place]);
+  }
+  for (std::size_t begin = 0; begin < out.size(); begin += 32) {
+    const std::size_t word = begin / 32;
+    const std::uint32_t bits = word < allowed->words.size() ? allowed->words[word] : 0;
+    if (bits == ~std::uint32_t{0}) continue;
+    const std::size_t end = std::min(begin + 32, out.size());
+    for (std::size_t place = begin; place < end; ++place) {
+      if ((bits >> (place - begin) & 1) == 0) lower(static_cast<TokenId>(place), out);
+    }
+  }
+  auto kept = stops.begin();
+  for (const TokenId token : stop_ids_) {
+    const auto place = static_cast<std::size_t>(token);
+    if (place >= out.size()) continue;
+    out[place] = allowed->may_end ? *kept : -std::numeric_limits<float>::infinity();
+    ++kept;
   }
 }
 

@@ -1,6 +1,7 @@
 // The first step of the law of choice for an answer with ChoiceSettings: what they make of a row of
 // logits, given the text before it. In this order: repetition, frequency and presence penalty,
-// bias, then -infinity for tokens that may not come. Temperature and filters follow in choose().
+// bias, then -infinity for tokens that may not come, by themselves or by the answer's form.
+// Temperature and filters follow in choose().
 //
 //   (append* adjust*)*
 //
@@ -12,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -25,7 +27,8 @@ class RowAdjuster final {
  public:
   // Adjusts nothing.
   RowAdjuster() = default;
-  // answer_begin: the position of the answer's first token. stop_ids: what min_tokens forbids.
+  // answer_begin: the position of the answer's first token. stop_ids: what min_tokens forbids, and
+  // what a constraint allows at its end only. A constraint has been compiled.
   RowAdjuster(ChoiceSettings settings, Position answer_begin, std::vector<TokenId> stop_ids);
 
   // False: adjust() gives every row back as it is.
@@ -51,15 +54,17 @@ class RowAdjuster final {
   float penalised(float logit, std::int32_t in_answer) const;
   void forbid(std::span<const TokenId> path, std::span<float> out) const;
   bool would_complete(std::span<const TokenId> word, std::span<const TokenId> path) const;
+  void constrain(std::span<const TokenId> path, std::span<float> out) const;
 
   ChoiceSettings settings_;
   Position answer_begin_ = 0;
   std::vector<TokenId> stop_ids_;
   bool adjusts_ = false;
 
-  Position end_ = 0;             // of the committed text
-  std::vector<TokenId> answer_;  // committed
-  std::vector<Seen> seen_;       // tokens of prompt and answer, each once, if penalties need them
+  Position end_ = 0;                       // of the committed text
+  std::vector<TokenId> answer_;            // committed
+  std::unique_ptr<ConstraintState> form_;  // at the end of answer_; null: it may have any
+  std::vector<Seen> seen_;  // tokens of prompt and answer, each once, if penalties need them
   std::unordered_map<TokenId, std::size_t> place_;  // in seen_
 };
 

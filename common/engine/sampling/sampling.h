@@ -25,6 +25,8 @@ namespace outrider {
 inline constexpr std::uint32_t kNoiseVersion = 2;
 // The same where ChoiceSettings come first. A peer that does not know them refuses it.
 inline constexpr std::uint32_t kAdjustedNoiseVersion = 3;
+// The same where these have a constraint.
+inline constexpr std::uint32_t kConstrainedNoiseVersion = 4;
 
 // Filters apply in this order: top_k, then top_p and min_p on the softmax at `temperature` of what
 // top_k left, whose weights count in units of 2^-40. Names and meanings are llama.cpp's.

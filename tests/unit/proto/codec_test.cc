@@ -46,7 +46,8 @@ Open example_open() {
                      .repetition_penalty = 1.1f,
                      .logit_bias = {{0, -100}, {2147483647, 1.5f}},
                      .min_tokens = 9,
-                     .bad_words = {{1, 2}, {0}}},
+                     .bad_words = {{1, 2}, {0}},
+                     .constraint = {.spec = {ConstraintKind::kRegex, "a+\xff"}}},
                     2);
   return open;
 }
@@ -55,7 +56,7 @@ TEST(Codec, OpenKeepsEveryField) {
   const Open sent = example_open();
   const Open open = through_the_wire(sent);
   EXPECT_EQ(open.protocol_version, kProtocolVersion);
-  EXPECT_EQ(open.noise_version, kAdjustedNoiseVersion);
+  EXPECT_EQ(open.noise_version, kConstrainedNoiseVersion);
   EXPECT_EQ(open.settings, sent.settings);
   EXPECT_EQ(open.answer_begin, 2);
   EXPECT_EQ(open.top_logprobs, std::nullopt);

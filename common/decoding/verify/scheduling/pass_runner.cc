@@ -168,7 +168,9 @@ Result<TokenId> ChosenWalk::choose_from(std::span<const float> logits, const Rid
   const RowAdjuster& adjuster = session.adjuster();
   const std::span<const float> adjusted = adjuster.adjust(logits, path, adjusted_);
   if (adjuster.adjusts() && max_logit(adjusted) == -std::numeric_limits<float>::infinity()) {
-    return failed_precondition("settings: min_tokens and bad_words leave no token for position " +
+    const bool has_form = open.settings.constraint.asks();
+    return failed_precondition(std::string("settings: ") + (has_form ? "the constraint, " : "") +
+                               "min_tokens and bad_words leave no token for position " +
                                std::to_string(position) + ". Remedy: forbid less");
   }
   const TokenId token = choose(adjusted, open.sampling, open.seed, position);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "common/decoding/exits/exit_heads.h"
+#include "common/decoding/verify/session/pass_plan.h"
 
 namespace outrider {
 namespace {
@@ -62,10 +63,21 @@ Status check_settings(const Open& open, const Target& target) {
   if (Status status = validate(open.settings, target.limits.vocab_size); !status.ok()) {
     return status.with_context("settings");
   }
-  if (!open.settings.change_nothing() && open.noise_version != kAdjustedNoiseVersion) {
-    return invalid_argument("Open.settings: they need noise_version " +
-                            std::to_string(kAdjustedNoiseVersion) + ", and it is " +
-                            std::to_string(open.noise_version));
+  const AnswerConstraint& constraint = open.settings.constraint;
+  const std::uint32_t needed = constraint.asks() ? kConstrainedNoiseVersion : kAdjustedNoiseVersion;
+  if (!open.settings.change_nothing() && open.noise_version != needed) {
+    return invalid_argument("Open.settings: they need noise_version " + std::to_string(needed) +
+                            ", and it is " + std::to_string(open.noise_version));
+  }
+  if (constraint.asks() && constraint.compiled == nullptr) {
+    return unimplemented(
+        "a constraint on the answer's form: this verifier cannot hold answers to one. Remedy: a "
+        "server whose target has a tokenizer, and that was built with grammars");
+  }
+  if (constraint.asks() && make_end_rule(open, target).stop_ids.empty()) {
+    return invalid_argument(
+        "a constraint needs a token that ends the answer at the form's end. Remedy: leave "
+        "ignore_eos out, or name one in stop_token_ids");
   }
   const auto length = static_cast<Position>(open.prefix.size());
   if (open.answer_begin >= 0 && open.answer_begin <= length) return {};
@@ -78,7 +90,7 @@ Status check_identity(const Open& open, const Target& target) {
   OUTRIDER_RETURN_IF_ERROR(check_version("Outrider's protocol", open.protocol_version,
                                          kProtocolVersion, kProtocolVersion));
   OUTRIDER_RETURN_IF_ERROR(check_version("the noise that chooses tokens", open.noise_version,
-                                         kNoiseVersion, kAdjustedNoiseVersion));
+                                         kNoiseVersion, kConstrainedNoiseVersion));
   OUTRIDER_RETURN_IF_ERROR(check_same(
       "the tokenizer of the draft, or of --tokenizer, is not that of the target, so that one "
       "token means two texts; use a draft of the target's family",

@@ -45,7 +45,7 @@ TEST(OpenCheck, TakesAGoodOpen) {
 TEST(OpenCheck, WhatAnHonestEdgeMayComeToIsSaidWithoutTheWiresNames) {
   const std::vector<std::function<void(Open&)>> spoilers = {
       [](Open& o) { o.protocol_version = 2; },
-      [](Open& o) { o.noise_version = 4; },
+      [](Open& o) { o.noise_version = 5; },
       [](Open& o) { o.tokenizer_hash = "t2"; },
       [](Open& o) { o.template_hash = std::string(64, 'a'); },
       [](Open& o) { o.expected_fingerprint = "f2"; },
@@ -112,13 +112,33 @@ INSTANTIATE_TEST_SUITE_P(
                 {"version 0 of Outrider's protocol", "1 to 1", "Remedy"}},
         BadOpen{"VersionOfTomorrow", [](Open& o) { o.protocol_version = 999; }, kUnfit, {"999"}},
         BadOpen{"OtherNoise",
-                [](Open& o) { o.noise_version = 4; },
+                [](Open& o) { o.noise_version = 5; },
                 kUnfit,
-                {"version 4 of the noise", "2 to 3"}},
+                {"version 5 of the noise", "2 to 4"}},
         BadOpen{"SettingsOfAnEdgeThatDoesNotKnowThem",
                 [](Open& o) { o.settings.presence_penalty = 1; },
                 kValue,
                 {"Open.settings", "noise_version 3"}},
+        BadOpen{"FormOfAnEdgeThatDoesNotKnowIt",
+                [](Open& o) {
+                  o.set_settings({.constraint = {{ConstraintKind::kRegex, "a"}, {}}}, 0);
+                  o.noise_version = kAdjustedNoiseVersion;
+                },
+                kValue,
+                {"Open.settings", "noise_version 4"}},
+        BadOpen{"FormThatIsNotCompiled",
+                [](Open& o) {
+                  o.set_settings({.constraint = {{ConstraintKind::kRegex, "a"}, {}}}, 0);
+                },
+                StatusCode::kUnimplemented,
+                {"constraint", "Remedy"}},
+        BadOpen{"TooLongAForm",
+                [](Open& o) {
+                  o.set_settings(
+                      {.constraint = {{ConstraintKind::kRegex, std::string(70000, 'a')}, {}}}, 0);
+                },
+                kValue,
+                {"constraint", "70000 bytes"}},
         BadOpen{"TooManyLogprobs",
                 [](Open& o) { o.top_logprobs = 21; },
                 kValue,

@@ -104,6 +104,51 @@ TEST(RowAdjuster, NothingMakesAChoiceOfNothing) {
   EXPECT_EQ(choose(row, {}, 0, 2), 0) << "a bias lifts no token that the model rules out";
 }
 
+// Allows tokens 1 and 2 in turn, and an end behind 2.
+class InTurn final : public Constraint {
+ public:
+  std::unique_ptr<ConstraintState> begin() const override { return std::make_unique<State>(); }
+  std::size_t size_in_bytes() const override { return 0; }
+
+ private:
+  class State final : public ConstraintState {
+   public:
+    void append(std::span<const TokenId> tokens) override { length_ += tokens.size(); }
+    std::shared_ptr<const AllowedTokens> allowed(std::span<const TokenId> path) override {
+      const bool second = (length_ + path.size()) % 2 == 1;
+      return std::make_shared<const AllowedTokens>(
+          AllowedTokens{.words = {second ? 4u : 2u}, .may_end = length_ > 0 && !second});
+    }
+
+   private:
+    std::size_t length_ = 0;  // of the answer
+  };
+};
+
+TEST(RowAdjuster, AFormCountsTheAnswerAndItsPathAndEndsAtAStopOnly) {
+  const AnswerConstraint form{{ConstraintKind::kGrammar, "in turn"}, std::make_shared<InTurn>()};
+  const ChoiceSettings settings{.logit_bias = {{0, 10}}, .constraint = form};
+  const std::vector<float> row(40, 5);
+  const auto kept = [&](const RowAdjuster& adjuster, const Ids& path) {
+    Ids ids;
+    const std::vector<float> given = adjusted(adjuster, row, path);
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (given[i] != kNever) ids.push_back(static_cast<TokenId>(i));
+    }
+    return ids;
+  };
+  // Token 2 is text and a stop, token 35 lies beyond what the form knows.
+  const Ids stops = {35, 2};
+  EXPECT_THAT(kept(adjuster_of(settings, {7, 7}, {35}), {}), ElementsAre(1))
+      << "the prompt is free";
+  EXPECT_THAT(kept(adjuster_of(settings, {7, 7, 1}, {35}), {}), ElementsAre(2));
+  EXPECT_THAT(kept(adjuster_of(settings, {7, 7, 1}, {35}), {2}), ElementsAre(1, 35));
+  EXPECT_THAT(kept(adjuster_of(settings, {7, 7, 1, 2}, {35}), {}), ElementsAre(1, 35));
+  EXPECT_THAT(kept(adjuster_of(settings, {7, 7, 1}, stops), {}), ElementsAre())
+      << "a stop that is text cuts no form";
+  EXPECT_THAT(kept(adjuster_of(settings, {7, 7, 1, 2}, stops), {}), ElementsAre(1, 2, 35));
+}
+
 struct BadSettings {
   const char* field;
   ChoiceSettings settings;

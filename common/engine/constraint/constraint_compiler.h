@@ -1,0 +1,73 @@
+// From the text of a form to what holds answers to it, for one tokenizer. Forms come from clients:
+// each is checked, tried in a child process, and only then compiled here. What was compiled is kept
+// for the same owner, so that one tenant's forms tell another nothing.
+//
+//   ConstraintCompiler compiler([&] { return pieces_of(tokenizer); });
+//   OUTRIDER_ASSIGN_OR_RETURN(settings.constraint, compiler.compile(spec, tenant));
+//
+// Thread rule: from any thread. compile() blocks, for seconds where a form is large, so no thread
+// that computes or that serves others calls it. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/engine/constraint/grammar.h"
+#include "common/engine/constraint/trial.h"
+#include "common/engine/sampling/constraint.h"
+#include "common/engine/text/tokenizer.h"
+
+namespace outrider {
+
+// The bytes of each id; none of those that stand for no text.
+std::vector<std::string> pieces_of(const Tokenizer& tokenizer);
+
+class ConstraintCompiler final {
+ public:
+  struct Bounds {
+    TrialBounds trial = {};
+    std::size_t kept_bytes = std::size_t{64} << 20;
+    std::size_t kept_forms = 256;
+  };
+
+  // pieces: asked for once, when the first form comes; what it refers to outlives this.
+  explicit ConstraintCompiler(std::function<std::vector<std::string>()> pieces)
+      : ConstraintCompiler(std::move(pieces), Bounds()) {}
+  ConstraintCompiler(std::function<std::vector<std::string>()> pieces, Bounds bounds)
+      : pieces_(std::move(pieces)), bounds_(bounds) {}
+
+  // A spec of kind kNone needs nothing. Errors: those of form_checks.h and grammar.h, and
+  // RESOURCE_EXHAUSTED for a form that takes too much.
+  Result<AnswerConstraint> compile(const ConstraintSpec& spec, const std::string& owner = "");
+
+  // What compile() has already, without waiting for it.
+  std::optional<AnswerConstraint> find(const ConstraintSpec& spec, const std::string& owner = "");
+
+ private:
+  struct Kept {
+    std::string owner;
+    AnswerConstraint constraint;
+    std::size_t bytes = 0;
+  };
+
+  Result<std::shared_ptr<const Constraint>> compile_anew(const ConstraintSpec& spec)
+      OUTRIDER_REQUIRES(compiling_);
+  void keep(const std::string& owner, const AnswerConstraint& constraint);
+
+  const std::function<std::vector<std::string>()> pieces_;
+  const Bounds bounds_;
+  Mutex compiling_;  // one form at a time; taken before mu_
+  std::optional<GrammarVocabulary> vocabulary_ OUTRIDER_GUARDED_BY(compiling_);
+  Mutex mu_;
+  std::list<Kept> kept_ OUTRIDER_GUARDED_BY(mu_);  // what was asked for last stands first
+};
+
+}  // namespace outrider

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifdef OUTRIDER_HAVE_XGRAMMAR
+#include "common/engine/constraint/grammar.h"
+
+#include <xgrammar/xgrammar.h>
+
+#include <exception>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "common/base/mutex.h"
+
+namespace outrider {
+namespace {
+
+// What this thread's compile was warned of, above all of keywords that the grammar lacks.
+thread_local std::string* warned = nullptr;
+
+class WarningsIn final {
+ public:
+  explicit WarningsIn(std::string& text) { warned = &text; }
+  ~WarningsIn() { warned = nullptr; }
+  WarningsIn(const WarningsIn&) = delete;
+  WarningsIn& operator=(const WarningsIn&) = delete;
+};
+
+}  // namespace
+}  // namespace outrider
+
+// XGrammar's log, which is a service that its user provides.
+namespace xgrammar {
+
+[[noreturn]] void LogFatalImpl(const std::string& /*file*/, int /*line*/,
+                               const std::string& message) {
+  throw std::runtime_error(message);
+}
+
+void LogMessageImpl(const std::string& /*file*/, int /*line*/, int level,
+                    const std::string& message) {
+  constexpr int kWarning = 2;
+  if (level < kWarning || outrider::warned == nullptr || !outrider::warned->empty()) return;
+  *outrider::warned = message;
+}
+
+}  // namespace xgrammar
+
+namespace outrider {
+
+struct GrammarVocabulary::Sorted {
+  xgrammar::TokenizerInfo info;
+};
+
+namespace {
+
+// A matcher at the end of the answer. It goes along a path and comes back, so that nothing is
+// copied for a node.
+class GrammarState final : public ConstraintState {
+ public:
+  GrammarState(const xgrammar::CompiledGrammar& grammar, std::int32_t tokens)
+      : tokens_(tokens), matcher_(grammar) {}
+
+  void append(std::span<const TokenId> tokens) override {
+    const MutexLock lock(mu_);
+    known_.clear();
+    if (!left_) left_ = walk(tokens) < tokens.size();
+  }
+
+  std::shared_ptr<const AllowedTokens> allowed(std::span<const TokenId> path) override {
+    const MutexLock lock(mu_);
+    std::shared_ptr<const AllowedTokens>& known = known_[{path.begin(), path.end()}];
+    if (known == nullptr) known = std::make_shared<const AllowedTokens>(behind(path));
+    return known;
+  }
+
+ private:
+  // How many tokens of the path the form has, and where the matcher is then.
+  std::size_t walk(std::span<const TokenId> path) OUTRIDER_REQUIRES(mu_) {
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      try {
+        if (!matcher_.AcceptToken(path[i])) return i;
+      } catch (const std::exception&) {
+        left_ = true;
+        return i;
+      }
+    }
+    return path.size();
+  }
+
+  AllowedTokens behind(std::span<const TokenId> path) OUTRIDER_REQUIRES(mu_) {
+    AllowedTokens found;
+    if (left_) return found;
+    const std::size_t steps = walk(path);
+    try {
+      if (steps == path.size()) found = here();
+      matcher_.Rollback(static_cast<int>(steps));
+    } catch (const std::exception&) {
+      left_ = true;
+    }
+    return left_ ? AllowedTokens() : found;
+  }
+
+  AllowedTokens here() OUTRIDER_REQUIRES(mu_) {
+    AllowedTokens found;
+    found.words.resize(static_cast<std::size_t>(xgrammar::GetBitmaskSize(tokens_)));
+    std::int64_t shape = std::ssize(found.words);
+    DLTensor mask{.data = found.words.data(),
+                  .device = {kDLCPU, 0},
+                  .ndim = 1,
+                  .dtype = xgrammar::GetBitmaskDLType(),
+                  .shape = &shape,
+                  .strides = nullptr,
+                  .byte_offset = 0};
+    matcher_.FillNextTokenBitmask(&mask);
+    found.may_end = matcher_.IsCompleted();
+    // The bits behind the last token are not the grammar's.
+    const auto used = static_cast<std::uint32_t>(tokens_ % 32);
+    if (used != 0) found.words.back() &= (std::uint32_t{1} << used) - 1;
+    return found;
+  }
+
+  const std::int32_t tokens_;
+  Mutex mu_;
+  xgrammar::GrammarMatcher matcher_ OUTRIDER_GUARDED_BY(mu_);
+  bool left_ OUTRIDER_GUARDED_BY(mu_) = false;  // the answer has left the form
+  // By path, of the answer as it is now.
+  std::map<std::vector<TokenId>, std::shared_ptr<const AllowedTokens>> known_
+      OUTRIDER_GUARDED_BY(mu_);
+};
+
+class Grammar final : public Constraint {
+ public:
+  explicit Grammar(xgrammar::CompiledGrammar grammar) : grammar_(std::move(grammar)) {}
+
+  std::unique_ptr<ConstraintState> begin() const override {
+    return std::make_unique<GrammarState>(grammar_, grammar_.GetTokenizerInfo().GetVocabSize());
+  }
+  std::size_t size_in_bytes() const override { return grammar_.MemorySizeBytes(); }
+
+ private:
+  const xgrammar::CompiledGrammar grammar_;
+};
+
+// On one line, with one space behind each comma and colon: a model that may write white space where
+// it likes may write nothing else to the end.
+xgrammar::Grammar of_schema(const std::string& schema) {
+  return xgrammar::Grammar::FromJSONSchema(schema, /*any_whitespace=*/false);
+}
+
+xgrammar::Grammar of_text(const std::string& text) {
+  std::string rule = "root ::= \"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') rule += '\\';
+    rule += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return xgrammar::Grammar::FromEBNF(rule + "\"\n");
+}
+
+// One of the frames, around a value of its schema.
+xgrammar::Grammar of_frames(const std::string& text) {
+  std::vector<xgrammar::Grammar> ways;
+  for (const auto& frame : nlohmann::ordered_json::parse(text)) {
+    ways.push_back(
+        xgrammar::Grammar::Concat({of_text(frame[0].get<std::string>()), of_schema(frame[1].dump()),
+                                   of_text(frame[2].get<std::string>())}));
+  }
+  return ways.size() == 1 ? ways.front() : xgrammar::Grammar::Union(ways);
+}
+
+xgrammar::CompiledGrammar compiled(const ConstraintSpec& spec,
+                                   xgrammar::GrammarCompiler& compiler) {
+  switch (spec.kind) {
+    case ConstraintKind::kRegex:
+      return compiler.CompileRegex(spec.text);
+    case ConstraintKind::kGrammar:
+      return compiler.CompileGrammar(spec.text);
+    case ConstraintKind::kFramed:
+      return compiler.CompileGrammar(of_frames(spec.text));
+    default:
+      return compiler.CompileGrammar(of_schema(spec.text));
+  }
+}
+
+}  // namespace
+
+std::string no_grammars() {
+  return {};
+}
+
+GrammarVocabulary::GrammarVocabulary(const std::vector<std::string>& pieces)
+    : sorted_(std::make_shared<const Sorted>(Sorted{xgrammar::TokenizerInfo(
+          pieces, xgrammar::VocabType::RAW, std::nullopt, std::vector<std::int32_t>())})) {}
+
+Result<std::shared_ptr<const Constraint>> compile_grammar(const ConstraintSpec& spec,
+                                                          const GrammarVocabulary& vocabulary) {
+  std::string warning;
+  const WarningsIn collected(warning);
+  try {
+    xgrammar::GrammarCompiler compiler(vocabulary.sorted()->info, 1, false);
+    std::shared_ptr<const Constraint> grammar =
+        std::make_shared<const Grammar>(compiled(spec, compiler));
+    if (warning.empty()) return grammar;
+  } catch (const std::exception& error) {
+    return invalid_argument("the form cannot be compiled: " + printable(error.what()));
+  }
+  return unimplemented("the form would not be enforced as it is written: " + printable(warning) +
+                       ". Remedy: leave that out, or say it in another way");
+}
+
+}  // namespace outrider
+
+#endif  // OUTRIDER_HAVE_XGRAMMAR

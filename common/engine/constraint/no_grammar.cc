@@ -1,0 +1,24 @@
+// What a build without XGrammar's source has instead of grammar.cc.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OUTRIDER_HAVE_XGRAMMAR
+#include "common/engine/constraint/grammar.h"
+
+namespace outrider {
+
+struct GrammarVocabulary::Sorted {};
+
+std::string no_grammars() {
+  return "this program was built without grammars. Remedy: ./run setup, which fetches their "
+         "compiler's source, and build again";
+}
+
+GrammarVocabulary::GrammarVocabulary(const std::vector<std::string>& /*pieces*/) {}
+
+Result<std::shared_ptr<const Constraint>> compile_grammar(const ConstraintSpec& /*spec*/,
+                                                          const GrammarVocabulary& /*pieces*/) {
+  return unimplemented(no_grammars());
+}
+
+}  // namespace outrider
+
+#endif  // OUTRIDER_HAVE_XGRAMMAR

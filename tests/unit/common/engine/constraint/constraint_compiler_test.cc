@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/engine/constraint/constraint_compiler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+// All bytes, and some pieces of JSON; the last id stands for no text.
+std::vector<std::string> bytes_and_more() {
+  std::vector<std::string> pieces;
+  for (int byte = 0; byte < 256; ++byte) pieces.emplace_back(1, static_cast<char>(byte));
+  for (const char* piece : {"{\"", "\":", "true", "\"}", "00"}) pieces.emplace_back(piece);
+  pieces.emplace_back();
+  return pieces;
+}
+
+class ConstraintCompilerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!no_grammars().empty()) GTEST_SKIP() << no_grammars();
+  }
+
+  // Whether an answer of these bytes has the form, from its first byte to its end.
+  bool has_form(const ConstraintSpec& spec, const std::string& text) {
+    const Result<AnswerConstraint> constraint = compiler_.compile(spec);
+    EXPECT_TRUE(constraint.ok()) << constraint.status().to_string();
+    if (!constraint.ok()) return false;
+    const auto state = constraint->compiled->begin();
+    for (const char c : text) {
+      const auto token = static_cast<TokenId>(static_cast<unsigned char>(c));
+      if (!state->allowed({})->has(token)) return false;
+      state->append({&token, 1});
+    }
+    return state->allowed({})->may_end;
+  }
+
+  Status refusal(ConstraintKind kind, const std::string& text) {
+    return compiler_.compile({kind, text}).status();
+  }
+
+  ConstraintCompiler compiler_{bytes_and_more};
+};
+
+TEST_F(ConstraintCompilerTest, HoldsAnswersToEachKindOfForm) {
+  using enum ConstraintKind;
+  EXPECT_TRUE(has_form({kJsonObject}, R"({"a": [1, {"b": null}]})"));
+  EXPECT_FALSE(has_form({kJsonObject}, "[1]"));
+  EXPECT_FALSE(has_form({kJsonObject}, R"({"a": 1)"));
+  const ConstraintSpec schema{
+      kJsonSchema,
+      R"({"properties":{"x":{"type":"integer","minimum":0,"maximum":9},"to":{"enum":["base","door"]}},"required":["x","to"]})"};
+  EXPECT_TRUE(has_form(schema, R"({"x": 3, "to": "door"})"));
+  EXPECT_FALSE(has_form(schema, R"({"x": 30, "to": "door"})"));
+  EXPECT_FALSE(has_form(schema, R"({"x": 3})"));
+  EXPECT_FALSE(has_form(schema, R"({"x": 3, "to": "door", "y": 1})"));
+  EXPECT_TRUE(has_form({kRegex, "[a-c]{2,3}"}, "abc"));
+  EXPECT_FALSE(has_form({kRegex, "[a-c]{2,3}"}, "a"));
+  EXPECT_TRUE(has_form({kGrammar, "root ::= word (\" \" word)*\nword ::= [a-z]+ # a comment\n"},
+                       "go home"));
+  EXPECT_FALSE(has_form({kGrammar, "root ::= [a-z]+"}, "Go"));
+}
+
+TEST_F(ConstraintCompilerTest, RefusesWhatWouldBePassedOver) {
+  using enum ConstraintKind;
+  EXPECT_THAT(refusal(kJsonSchema, R"({"type":"string","pattern":"a+","maxLength":3})").message(),
+              HasSubstr("minLength/maxLength"));
+  EXPECT_THAT(refusal(kJsonSchema, R"({"type":"integer","minimum":0,"multipleOf":7})").message(),
+              HasSubstr("multipleOf"));
+  EXPECT_FALSE(refusal(kJsonSchema, R"({"type":"integer","minimum":3,"maximum":2})").ok());
+  EXPECT_FALSE(refusal(kRegex, "(unclosed").ok());
+  EXPECT_FALSE(refusal(kGrammar, "root ::= nowhere").ok());
+  EXPECT_FALSE(refusal(kGrammar, "root ::= \"a").ok());
+  EXPECT_THAT(refusal(kRegex, std::string(ConstraintSpec::kMaxBytes + 1, 'a')).message(),
+              HasSubstr("at most 65536"));
+}
+
+TEST_F(ConstraintCompilerTest, KeepsWhatAnOwnerAskedFor) {
+  const ConstraintSpec spec{ConstraintKind::kRegex, "a+"};
+  EXPECT_FALSE(compiler_.find(spec, "ann").has_value());
+  const Result<AnswerConstraint> first = compiler_.compile(spec, "ann");
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(compiler_.find(spec, "ann").has_value());
+  EXPECT_EQ(compiler_.find(spec, "ann")->compiled, first->compiled);
+  EXPECT_FALSE(compiler_.find(spec, "bob").has_value()) << "one tenant's forms tell others nothing";
+  EXPECT_TRUE(compiler_.find({}, "bob").has_value()) << "no form needs no grammar";
+}
+
+TEST_F(ConstraintCompilerTest, ForgetsWhatWasNotAskedForLongest) {
+  ConstraintCompiler compiler(bytes_and_more, {.kept_forms = 2});
+  const auto form = [](const char* text) { return ConstraintSpec{ConstraintKind::kRegex, text}; };
+  for (const char* text : {"a", "b"}) ASSERT_TRUE(compiler.compile(form(text)).ok());
+  EXPECT_TRUE(compiler.find(form("a")).has_value());
+  ASSERT_TRUE(compiler.compile(form("c")).ok());
+  EXPECT_TRUE(compiler.find(form("a")).has_value());
+  EXPECT_FALSE(compiler.find(form("b")).has_value());
+}
+
+TEST_F(ConstraintCompilerTest, EndsAFormThatTakesTooLong) {
+  ConstraintCompiler compiler(bytes_and_more, {.trial = {.time = Duration{1}}});
+  EXPECT_EQ(compiler.compile({ConstraintKind::kJsonObject}).status().code(),
+            StatusCode::kResourceExhausted);
+}
+
+TEST_F(ConstraintCompilerTest, ThreadsCompileAtOnce) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const ConstraintSpec spec{ConstraintKind::kRegex, "a{1," + std::to_string(i / 2 + 1) + "}"};
+      EXPECT_TRUE(compiler_.compile(spec).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,160 @@
+// What a grammar allows, against plain definitions of it. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/engine/constraint/grammar.h"
+#include "emulation/random/random.h"
+
+namespace outrider {
+namespace {
+
+using Ids = std::vector<TokenId>;
+
+std::shared_ptr<const Constraint> compiled(const ConstraintSpec& spec,
+                                           const std::vector<std::string>& pieces) {
+  auto constraint = compile_grammar(spec, GrammarVocabulary(pieces));
+  EXPECT_TRUE(constraint.ok()) << constraint.status().to_string() << "\n" << spec.text;
+  return constraint.ok() ? *std::move(constraint) : nullptr;
+}
+
+std::string text_of(const Ids& ids, const std::vector<std::string>& pieces) {
+  std::string text;
+  for (const TokenId id : ids) text += pieces[static_cast<std::size_t>(id)];
+  return text;
+}
+
+class Masks : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!no_grammars().empty()) GTEST_SKIP() << no_grammars();
+  }
+};
+
+// The sentences of a language, and what the definition says of a text's continuations.
+struct Language {
+  std::set<std::string> sentences;
+
+  bool begins(const std::string& text) const {
+    const auto at = sentences.lower_bound(text);
+    return at != sentences.end() && at->starts_with(text);
+  }
+  std::string rules() const {
+    std::string text;
+    for (const std::string& one : sentences)
+      text += (text.empty() ? "root ::= \"" : " | \"") + one + "\"";
+    return text + "\n";
+  }
+};
+
+TEST_F(Masks, AllowExactlyTheBeginningsOfSentences) {
+  SeededRandom random(3);
+  const auto word = [&random](std::size_t most) {
+    std::string text;
+    for (std::size_t left = 1 + random.below(most); left > 0; --left) {
+      text += static_cast<char>('a' + random.below(3));
+    }
+    return text;
+  };
+  for (int round = 0; round < 60; ++round) {
+    Language language;
+    for (std::size_t left = 1 + random.below(12); left > 0; --left)
+      language.sentences.insert(word(7));
+    std::set<std::string> drawn;
+    while (drawn.size() < 40) drawn.insert(word(4));
+    std::vector<std::string> pieces(drawn.begin(), drawn.end());
+    pieces.insert(pieces.begin() + static_cast<std::ptrdiff_t>(random.below(pieces.size())), "");
+    const auto constraint = compiled({ConstraintKind::kGrammar, language.rules()}, pieces);
+    ASSERT_NE(constraint, nullptr);
+    const auto state = constraint->begin();
+    Ids answer;
+    while (true) {
+      const auto allowed = state->allowed({});
+      const std::string text = text_of(answer, pieces);
+      Ids fitting;
+      for (std::size_t id = 0; id < pieces.size(); ++id) {
+        const bool fits = !pieces[id].empty() && language.begins(text + pieces[id]);
+        ASSERT_EQ(allowed->has(static_cast<TokenId>(id)), fits) << text << " + " << pieces[id];
+        if (fits) fitting.push_back(static_cast<TokenId>(id));
+      }
+      EXPECT_EQ(allowed->may_end, language.sentences.contains(text)) << text;
+      EXPECT_FALSE(allowed->has(static_cast<TokenId>(pieces.size())));
+      if (fitting.empty()) break;
+      const TokenId next = fitting[random.below(fitting.size())];
+      // What a path gives is what the same text gives.
+      const auto along = state->allowed(Ids{next});
+      state->append(Ids{next});
+      EXPECT_EQ(along->words, state->allowed({})->words);
+      answer.push_back(next);
+    }
+  }
+}
+
+TEST_F(Masks, NestedFormsCloseAsOftenAsTheyOpen) {
+  const std::vector<std::string> pieces = {"[", "]", "[[", "]]", "[]", "]["};
+  const auto constraint =
+      compiled({ConstraintKind::kGrammar, "root ::= list\nlist ::= \"[\" list* \"]\"\n"}, pieces);
+  ASSERT_NE(constraint, nullptr);
+  // Never closed further than it was opened, and nothing behind the end.
+  const auto fits = [](const std::string& text) {
+    int open = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      open += text[i] == '[' ? 1 : -1;
+      if (open < 0 || (open == 0 && i + 1 < text.size())) return false;
+    }
+    return true;
+  };
+  SeededRandom random(4);
+  for (int round = 0; round < 20; ++round) {
+    const auto state = constraint->begin();
+    Ids answer;
+    for (int step = 0; step < 30; ++step) {
+      const auto allowed = state->allowed({});
+      const std::string text = text_of(answer, pieces);
+      const bool closed = std::ranges::count(text, '[') == std::ranges::count(text, ']');
+      EXPECT_EQ(allowed->may_end, !text.empty() && closed) << text;
+      Ids fitting;
+      for (TokenId id = 0; id < std::ssize(pieces); ++id) {
+        const bool may = fits(text + pieces[static_cast<std::size_t>(id)]);
+        ASSERT_EQ(allowed->has(id), may) << text << " + " << pieces[static_cast<std::size_t>(id)];
+        if (may) fitting.push_back(id);
+      }
+      if (fitting.empty()) break;
+      answer.push_back(fitting[random.below(fitting.size())]);
+      state->append({&answer.back(), 1});
+    }
+  }
+}
+
+TEST_F(Masks, APathLeavesNoTrace) {
+  const std::vector<std::string> pieces = {"a", "b", "c", ""};
+  const auto constraint = compiled({ConstraintKind::kRegex, "a(b|c)*a"}, pieces);
+  ASSERT_NE(constraint, nullptr);
+  const auto state = constraint->begin();
+  state->append(Ids{0, 1});
+  const std::vector<std::uint32_t> before = state->allowed({})->words;
+  EXPECT_TRUE(state->allowed(Ids{2, 0})->may_end);
+  EXPECT_TRUE(state->allowed(Ids{2, 0, 1})->words.empty()) << "behind the end there is nothing";
+  EXPECT_TRUE(state->allowed(Ids{3})->words.empty()) << "a token that is no text";
+  EXPECT_TRUE(state->allowed(Ids{9})->words.empty()) << "a token that is not there";
+  EXPECT_EQ(state->allowed({})->words, before);
+  state->append(Ids{0, 0});
+  EXPECT_TRUE(state->allowed({})->words.empty()) << "the answer has left the form";
+  EXPECT_FALSE(state->allowed({})->may_end);
+}
+
+TEST_F(Masks, CharactersMayBeSplitBetweenTokens) {
+  const std::vector<std::string> pieces = {"\xc3", "\xa9", "\xa8", "e"};
+  const auto constraint = compiled({ConstraintKind::kRegex, "\xc3\xa9+"}, pieces);
+  ASSERT_NE(constraint, nullptr);
+  const auto state = constraint->begin();
+  EXPECT_TRUE(state->allowed({})->has(0));
+  EXPECT_FALSE(state->allowed({})->has(3));
+  EXPECT_TRUE(state->allowed(Ids{0})->has(1));
+  EXPECT_FALSE(state->allowed(Ids{0})->has(2));
+  EXPECT_TRUE(state->allowed(Ids{0, 1})->may_end);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -164,10 +164,10 @@ Result<Tool> read_tool(const nlohmann::ordered_json& value, const std::string& f
     return wrong(field + ".function.parameters", "a JSON schema, which is an object");
   }
   const auto strict = function.value("strict", nlohmann::ordered_json());
-  if (!strict.is_null() && strict != false) {
-    return wrong(field + ".function.strict",
-                 "false, or left out: a call's arguments are not held to its schema", Json(strict));
+  if (!strict.is_null() && !strict.is_boolean()) {
+    return wrong(field + ".function.strict", "true or false", Json(strict));
   }
+  tool.strict = strict == true;
   return tool;
 }
 
@@ -224,7 +224,12 @@ Status read_tools(const nlohmann::ordered_json& value, ToolUse& use) {
 }
 
 Status read_tool_choice(const Json& value, ToolUse& use) {
-  if (value.is_null() || value == "auto") return {};
+  if (value.is_null() || value == "auto") {
+    if (std::ranges::none_of(use.tools, &Tool::strict)) return {};
+    return wrong("tools[].function.strict",
+                 "false, or left out, where an answer may be no call: arguments are held to a "
+                 "schema with tool_choice required, or a tool");
+  }
   if (value == "none") {
     use = {};
     return {};
@@ -238,7 +243,9 @@ Status read_tool_choice(const Json& value, ToolUse& use) {
   if (!name.empty() && !has_tool(use.tools, name)) {
     return wrong("tool_choice", "one of the tools", Json(name));
   }
-  return unsupported("tool_choice");
+  use.must_call = true;
+  use.only = name;
+  return {};
 }
 
 }  // namespace outrider

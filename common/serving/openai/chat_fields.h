@@ -25,13 +25,16 @@ struct ToolUse {
   nlohmann::ordered_json written = nlohmann::ordered_json::array();  // as the template gets them
   Tools tools = {};
   bool in_parallel = true;  // an answer may have more than one call
+  bool must_call = false;   // the answer is a call
+  std::string only = {};    // of this tool; empty: of any
 };
 
 // OpenAI's messages. Each ends a turn or a call, so the last one is not the assistant's.
 Status read_messages(const Json& value, std::vector<ChatMessage>& out);
 // tools: in the order in which the client wrote the keys, which templates keep.
 Status read_tools(const nlohmann::ordered_json& value, ToolUse& use);
-// auto, none; behind read_tools().
+// auto, none, required, or a tool; behind read_tools(). Arguments are held to a tool's schema where
+// the answer must be a call, so only there may a tool be strict.
 Status read_tool_choice(const Json& value, ToolUse& use);
 
 // Refuses an object with a key that is not known, unless its value says nothing.

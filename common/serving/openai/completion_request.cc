@@ -5,6 +5,7 @@
 
 #include "common/base/json.h"
 #include "common/serving/openai/body_fields.h"
+#include "common/serving/openai/form_fields.h"
 #include "common/serving/openai/idle_fields.h"
 #include "common/serving/openai/request_fields.h"
 
@@ -12,12 +13,35 @@ namespace outrider {
 namespace {
 
 // Templates write a tool's keys in the client's order, which sorted objects do not keep.
-Status read_tool_use(std::string_view body, const Json& json, ToolUse& use) {
-  if (const Json tools = json.value("tools", Json()); !tools.is_null()) {
-    const auto ordered = nlohmann::ordered_json::parse(body, nullptr, false);
-    OUTRIDER_RETURN_IF_ERROR(read_tools(ordered["tools"], use));
+Status read_tool_use(const nlohmann::ordered_json& body, const Json& json, ToolUse& use) {
+  if (!json.value("tools", Json()).is_null()) {
+    OUTRIDER_RETURN_IF_ERROR(read_tools(body["tools"], use));
   }
   return read_tool_choice(json.value("tool_choice", Json()), use);
+}
+
+// A request's form stands in place of the program's default.
+Status read_answer_form(const nlohmann::ordered_json& body, CompletionRequest& request) {
+  OUTRIDER_ASSIGN_OR_RETURN(AskedForm form, read_form(body));
+  AnswerConstraint& constraint = request.params.text.choice.settings.constraint;
+  if (form.is_text_asked || form.spec.kind != ConstraintKind::kNone) {
+    constraint = {.spec = std::move(form.spec)};
+  }
+  if (!constraint.asks()) return {};
+  request.form_field = form.field.empty() ? "response_format" : form.field;
+  if (!request.tool_use.tools.empty()) {
+    return invalid_argument("'" + request.form_field +
+                            "' leaves no place for calls of 'tools'. Remedy: one of the two, or "
+                            "\"tool_choice\": \"none\"")
+        .with_detail({.reason = "invalid_value", .field = request.form_field});
+  }
+  const TextOptions& text = request.params.text;
+  if (text.ignore_eos && text.stop_token_ids.empty()) {
+    return wrong("ignore_eos",
+                 "false where the answer has a form, at whose end a stop token comes");
+  }
+  request.reads_reasoning = false;  // the whole answer has the form
+  return {};
 }
 
 Status read_field(const std::string& key, const Json& value, CompletionRequest& request) {
@@ -94,9 +118,11 @@ Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
   }
   OUTRIDER_RETURN_IF_ERROR(check_slo_form(json, request));
   OUTRIDER_RETURN_IF_ERROR(check_lengths(json));
+  const auto ordered = nlohmann::ordered_json::parse(body, nullptr, false);
   if (is_chat) {
-    OUTRIDER_RETURN_IF_ERROR(read_tool_use(body, json, request.tool_use));
+    OUTRIDER_RETURN_IF_ERROR(read_tool_use(ordered, json, request.tool_use));
   }
+  OUTRIDER_RETURN_IF_ERROR(read_answer_form(ordered, request));
   if (is_chat && request.messages.empty()) return missing("messages");
   if (!is_chat && request.prompts.empty()) return missing("prompt");
   OUTRIDER_RETURN_IF_ERROR(check_choices(request));

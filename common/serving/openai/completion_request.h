@@ -49,6 +49,7 @@ struct CompletionRequest {
   RawOptions raw = {};                       // how they become tokens
   std::int64_t choices = 1;                  // of each prompt
   std::optional<std::int64_t> best_of = {};
+  std::string form_field = {};  // that asks for the answer's form (params); empty: none does
   bool wants_logprobs = false;  // of a chat; params.text.top_logprobs says how many
   bool echo = false;            // an answer begins with its prompt
   CompletionParams params = {};

@@ -49,9 +49,7 @@ std::span<const IdleValue> idle_values() {
       {"function_call", "none"},
       {"function_call", "auto"},
       {"suffix", ""},
-      {"grammar", ""},
       {"verbosity", "medium"},
-      {"response_format", {{"type", "text"}}},
       {"modalities", Json::array({"text"})},
   };
   return kValues;

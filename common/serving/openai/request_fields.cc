@@ -10,6 +10,7 @@
 #include "common/serving/openai/body_fields.h"
 #include "common/serving/openai/chat_fields.h"
 #include "common/serving/openai/field_readers.h"
+#include "common/serving/openai/form_fields.h"
 
 namespace outrider {
 namespace {
@@ -147,8 +148,11 @@ std::vector<RequestField> tool_fields() {
                  "{\"name\", \"description\", \"parameters\"}}. The chat template must write "
                  "tools.",
                  read_later)),
-      only(kChat, other("tool_choice", one_of({"auto", "none"}),
-                        "Whether the answer may call tools; auto.", read_later)),
+      only(kChat, other("tool_choice", {{"type", OrderedJson::array({"string", "object"})}},
+                        "Whether the answer may call tools: auto, none; required, or {\"type\": "
+                        "\"function\", \"function\": {\"name\"}}: it is one call, whose arguments "
+                        "fit the tool's schema; auto.",
+                        read_later)),
       only(kChat, yes_or_no(
                       "parallel_tool_calls",
                       [](Request& request) -> bool& { return request.tool_use.in_parallel; },
@@ -166,6 +170,16 @@ std::vector<RequestField> tool_fields() {
                       [](Request& request) -> bool& { return request.shows_reasoning; },
                       "Whether the answer has reasoning_content; true.")),
   };
+}
+
+std::vector<RequestField> answer_form_fields() {
+  std::vector<RequestField> all;
+  for (const FormField& field : form_fields()) {
+    const OrderedJson any = OrderedJson::array({"object", "string"});
+    all.push_back(other(field.name, {{"type", field.type.empty() ? any : OrderedJson(field.type)}},
+                        field.description, read_later));
+  }
+  return all;
 }
 
 std::vector<RequestField> choice_fields() {
@@ -286,7 +300,7 @@ std::vector<RequestField> end_fields() {
   };
 }
 
-std::vector<RequestField> form_fields() {
+std::vector<RequestField> stream_fields() {
   return {
       yes_or_no(
           "stream", [](Request& request) -> bool& { return request.stream; },
@@ -327,8 +341,8 @@ std::vector<RequestField> form_fields() {
 std::span<const RequestField> request_fields() {
   static const std::vector<RequestField> kFields = [] {
     std::vector<RequestField> all;
-    for (auto* const fields :
-         {prompt_fields, tool_fields, choice_fields, setting_fields, end_fields, form_fields}) {
+    for (auto* const fields : {prompt_fields, tool_fields, answer_form_fields, choice_fields,
+                               setting_fields, end_fields, stream_fields}) {
       std::ranges::move(fields(), std::back_inserter(all));
     }
     return all;

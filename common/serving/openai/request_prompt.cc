@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/serving/openai/body_fields.h"
+#include "common/serving/tools/call_frames.h"
 #include "common/serving/tools/template_calls.h"
 
 namespace outrider {
@@ -98,11 +99,21 @@ Result<RequestPrompt> encode_request(const Tokenizer& tokenizer, const Completio
       syntax.calls = calls.format;
       syntax.tools = std::make_shared<const Tools>(request.tool_use.tools);
       syntax.one_call = !request.tool_use.in_parallel;
+      if (request.tool_use.must_call) {
+        Result<std::string> frames =
+            call_frames(*calls.format, request.tool_use.tools, request.tool_use.only);
+        if (!frames.ok()) {
+          return frames.status().with_detail(
+              {.reason = "unsupported_parameter", .field = "tool_choice"});
+        }
+        made.form = {ConstraintKind::kFramed, *std::move(frames)};
+      }
     }
   }
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt,
                             encode_messages(tokenizer, chat, messages, variables, context));
   syntax.reads_reasoning =
+      !request.tool_use.must_call &&
       request.reads_reasoning.value_or(form.reading.reasoning == ReasoningFormat::kAuto);
   syntax.shows_reasoning = request.shows_reasoning;
   syntax.prompt_end = prompt.text_end;

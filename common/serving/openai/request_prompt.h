@@ -29,6 +29,7 @@ struct ChatForm {
 struct RequestPrompt {
   std::vector<EncodedPrompt> prompts;  // of a chat one
   AnswerSyntax syntax;
+  ConstraintSpec form = {};  // of an answer that must be a call; kind kNone: it need not
 };
 
 // The seed of a choice: of the first the request's own.

@@ -122,6 +122,29 @@ Status refused_prompt(const Status& status, bool is_chat) {
                              .field = is_chat ? "messages" : "prompt"});
 }
 
+// Compiles the form that the answer is to have, once for all choices.
+Status compile_form(const OpenaiService& service, const HttpRequest& request,
+                    CompletionRequest& asked) {
+  AnswerConstraint& constraint = asked.params.text.choice.settings.constraint;
+  if (!constraint.asks() || constraint.compiled != nullptr) return {};
+  const StatusDetail refused{.reason = "invalid_value", .field = asked.form_field};
+  if (!service.constrain) {
+    return unimplemented("'" + asked.form_field + "': answers cannot be held to a form here")
+        .with_detail(refused);
+  }
+  Result<AnswerConstraint> compiled = service.constrain(constraint.spec, request);
+  if (!compiled.ok()) {
+    const Status& why = compiled.status();
+    // What a form takes too much of does not come back when it is asked for again.
+    return Status(why.code() == StatusCode::kResourceExhausted ? StatusCode::kInvalidArgument
+                                                               : why.code(),
+                  "'" + asked.form_field + "': " + why.message())
+        .with_detail(refused);
+  }
+  constraint = *std::move(compiled);
+  return {};
+}
+
 // Starts an answer for each choice of each prompt. Where one is refused, all are.
 Status answer(const OpenaiService& service, const HttpRequest& request, CompletionRequest& asked,
               RequestPrompt encoded, const std::shared_ptr<HttpExchange>& exchange,
@@ -176,6 +199,11 @@ Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& r
   }
   Result<RequestPrompt> encoded = encode_request(*service.tokenizer, asked, form, service.context);
   if (!encoded.ok()) return refused_prompt(encoded.status(), is_chat);
+  if (encoded->form.kind != ConstraintKind::kNone) {
+    asked.params.text.choice.settings.constraint = {.spec = std::move(encoded->form)};
+    asked.form_field = "tool_choice";
+  }
+  OUTRIDER_RETURN_IF_ERROR(compile_form(service, request, asked));
   ignored.log_new(asked.ignored);
   const std::string& level = asked.params.wish.level;
   const std::string& shown = model.empty() ? asked.model : model;

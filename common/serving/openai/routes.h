@@ -55,6 +55,8 @@ struct OpenaiService {
   // For fields that a request does not name; asked for with each one. Errors refuse the request.
   std::function<Result<CompletionParams>()> defaults = [] { return CompletionParams(); };
   HttpCheck check = {};  // called with every request's head; empty: every client is answered
+  // Compiles the form that a request asks for, which may take seconds. Empty: answers have no form.
+  std::function<Result<AnswerConstraint>(const ConstraintSpec&, const HttpRequest&)> constrain = {};
   // Starts the answer. Before it returns an error, nothing was sent to the client.
   std::function<Status(CompletionCall)> complete;
   // Called for each refused request; may be empty.

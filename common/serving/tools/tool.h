@@ -16,6 +16,7 @@ namespace outrider {
 struct Tool {
   std::string name;
   nlohmann::ordered_json parameters = {};  // a JSON schema of the arguments; null: none is given
+  bool strict = false;                     // its arguments must fit them
 };
 using Tools = std::vector<Tool>;
 

@@ -213,13 +213,69 @@ TEST(OpenaiRequest, AFilledKeyInsideAMessageIsRefusedByItsName) {
 TEST(OpenaiRequest, WhatIsNotSupportedIsRefusedByItsName) {
   for (const char* field :
        {R"("functions":[{"name":"f"}])", R"("best_of":2)", R"("n_probs":5)",
-        R"("response_format":{"type":"json_object"})", R"("temprature":1)", R"("echo":true)",
+        R"("structured_outputs":{"structural_tag":{}})", R"("temprature":1)", R"("echo":true)",
         R"("parse_special":true)", R"("stream_options":{"include_obfuscation":true})"}) {
     const Status status = chat(field).status();
     EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << field;
     const std::string name = std::string(field).substr(1, std::string(field).find('"', 1) - 1);
     EXPECT_THAT(status.message(), HasSubstr(name));
   }
+}
+
+// The kind of the form that a chat with these fields asks for, and its text.
+ConstraintSpec form_of(const std::string& fields, const CompletionParams& defaults = {}) {
+  const auto request = parse_completion(
+      R"({"messages":[{"role":"user","content":"a"}],)" + fields + "}", true, defaults);
+  EXPECT_TRUE(request.ok()) << fields << ": " << request.status().to_string();
+  return request.ok() ? request->params.text.choice.settings.constraint.spec : ConstraintSpec();
+}
+
+TEST(OpenaiRequest, FormsOfAnswersAreReadByEveryName) {
+  using enum ConstraintKind;
+  const std::string schema = R"({"properties":{"b":{},"a":{}}})";
+  const ConstraintSpec by_schema{kJsonSchema, schema};
+  for (
+      const std::string& fields : std::initializer_list<std::string>{
+          R"("response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":)" +
+              schema + "}}",
+          R"("response_format":{"type":"json_object","schema":)" + schema + "}",
+          R"("json_schema":)" + schema, R"("guided_json":)" + schema,
+          R"("guided_json":"{\"properties\":{\"b\":{},\"a\":{}}}")",
+          R"("structured_outputs":{"json":)" + schema + R"(,"regex":null})"}) {
+    EXPECT_EQ(form_of(fields), by_schema) << fields << ": properties keep their order";
+  }
+  EXPECT_EQ(form_of(R"("response_format":{"type":"json_object"})").kind, kJsonObject);
+  EXPECT_EQ(form_of(R"("structured_outputs":{"json_object":true})").kind, kJsonObject);
+  EXPECT_EQ(form_of(R"("regex":"a+")"), (ConstraintSpec{kRegex, "a+"}));
+  EXPECT_EQ(form_of(R"("guided_regex":"a+")"), (ConstraintSpec{kRegex, "a+"}));
+  EXPECT_EQ(form_of(R"("grammar":"root ::= \"a\"")"), (ConstraintSpec{kGrammar, "root ::= \"a\""}));
+  EXPECT_EQ(form_of(R"("guided_choice":["go","say \"hi\""])"),
+            (ConstraintSpec{kGrammar, "root ::= \"go\" | \"say \\\"hi\\\"\"\n"}));
+  EXPECT_EQ(form_of(R"("response_format":{"type":"text"},"grammar":"")"), ConstraintSpec());
+  CompletionParams defaults;
+  defaults.text.choice.settings.constraint.spec = by_schema;
+  EXPECT_EQ(form_of(R"("temperature":0)", defaults), by_schema);
+  EXPECT_EQ(form_of(R"("response_format":{"type":"text"})", defaults), ConstraintSpec());
+  EXPECT_EQ(form_of(R"("regex":"a")", defaults), (ConstraintSpec{kRegex, "a"}));
+}
+
+TEST(OpenaiRequest, WrongFormsAreNamed) {
+  const auto refused = [](const std::string& fields) { return chat(fields).status(); };
+  for (const char* fields :
+       {R"("response_format":{"type":"yaml"})", R"("response_format":"json_object")",
+        R"("response_format":{"type":"json_schema"})",
+        R"("response_format":{"type":"json_schema","json_schema":{"schema":3}})",
+        R"("json_schema":3)", R"("grammar":3)", R"("regex":{})", R"("guided_choice":[])",
+        R"("guided_choice":[""])", R"("structured_outputs":{"regex":"a","json":{}})"}) {
+    EXPECT_EQ(refused(fields).code(), StatusCode::kInvalidArgument) << fields;
+    const std::string name = std::string(fields).substr(1, std::string(fields).find('"', 1) - 1);
+    EXPECT_THAT(refused(fields).detail().field, HasSubstr(name)) << fields;
+  }
+  EXPECT_THAT(refused(R"("regex":"a","response_format":{"type":"json_object"})").message(),
+              HasSubstr("'response_format' asks for a form, too"));
+  EXPECT_THAT(
+      refused(R"("regex":"a","tools":[{"type":"function","function":{"name":"f"}}])").message(),
+      HasSubstr("leaves no place for calls"));
 }
 
 TEST(OpenaiRequest, SettingsOfTheChoiceAreRead) {

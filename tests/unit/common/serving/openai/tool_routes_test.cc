@@ -51,6 +51,12 @@ class ToolRoutesTest : public testing::Test {
       call.client->end({.by_length = by_length_, .usage = {.completion_tokens = 9}});
       return Status();
     };
+    service_.constrain = [this](const ConstraintSpec& spec,
+                                const HttpRequest&) -> Result<AnswerConstraint> {
+      form_ = spec;
+      if (!form_status_.ok()) return form_status_;
+      return AnswerConstraint{.spec = spec};
+    };
     server_ = *HttpServer::start({.listen = {"127.0.0.1", 0}}, openai_routes(service_));
   }
   std::string post(const std::string& fields,
@@ -86,6 +92,8 @@ class ToolRoutesTest : public testing::Test {
   OpenaiService service_;
   std::string says_ = kCall, prompt_;
   bool by_length_ = false;
+  ConstraintSpec form_;  // that was asked for last
+  Status form_status_;
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -167,6 +175,36 @@ TEST_F(ToolRoutesTest, ResultsGoBackToTheModel) {
   EXPECT_THAT(prompt_, HasSubstr("tool\nc1: done<|im_end|>"));
 }
 
+TEST_F(ToolRoutesTest, ARequiredCallIsAForm) {
+  const auto form_of = [this](const std::string& value) {
+    form_ = {};
+    says_ = kCall;
+    const Json given = choice(std::string(kTools) + R"(,"tool_choice":)" + value);
+    EXPECT_EQ(given["finish_reason"], "tool_calls") << given;
+    return form_.text;
+  };
+  const std::string move =
+      R"(["<tool_call>\n{\"name\": \"move\", \"arguments\": ",)"
+      R"({"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}},)"
+      R"("}\n</tool_call>"])";
+  EXPECT_EQ(form_of(R"({"type":"function","function":{"name":"move"}})"), "[" + move + "]");
+  EXPECT_EQ(form_.kind, ConstraintKind::kFramed);
+  EXPECT_EQ(form_of(R"("required")"),
+            "[" + move +
+                R"(,["<tool_call>\n{\"name\": \"stop\", \"arguments\": ",)"
+                R"({"type":"object","additionalProperties":false},"}\n</tool_call>"]])");
+  EXPECT_EQ(form_of(R"("auto")"), "");
+}
+
+TEST_F(ToolRoutesTest, AFormThatCannotBeCompiledIsRefusedWithItsField) {
+  form_status_ = resource_exhausted("the form takes too long to compile");
+  EXPECT_EQ(refused(std::string(kTools) + R"(,"tool_choice":"required")"),
+            "invalid_value tool_choice");
+  EXPECT_EQ(refused(R"("response_format":{"type":"json_object"})"),
+            "invalid_value response_format");
+  EXPECT_EQ(refused(R"("regex":"a")"), "invalid_value regex");
+}
+
 TEST_F(ToolRoutesTest, WhatIsWrongWithToolsIsNamed) {
   const auto tools = [this](const std::string& list) { return refused(R"("tools":)" + list); };
   EXPECT_EQ(tools("5"), "invalid_value tools");
@@ -183,6 +221,9 @@ TEST_F(ToolRoutesTest, WhatIsWrongWithToolsIsNamed) {
   EXPECT_EQ(tools(R"([{"type":"function","function":{"name":"a","returns":"b"}}])"),
             "unsupported_parameter tools[0].function.returns");
   EXPECT_EQ(tools(R"([{"type":"function","function":{"name":"a","strict":true}}])"),
+            "invalid_value tools[].function.strict")
+      << "an answer that may be no call is held to no schema";
+  EXPECT_EQ(tools(R"([{"type":"function","function":{"name":"a","strict":1}}])"),
             "invalid_value tools[0].function.strict");
   EXPECT_EQ(tools(R"([{"type":"web_search"}])"), "invalid_value tools[0]");
   const auto choice = [this](const std::string& value) {

@@ -156,6 +156,10 @@ Status Server::listen() {
   options_.rpc.tenants = &tenants_;
   options_.rpc.tracer = options_.tracer;
   options_.rpc.authenticator = options_.token_file.empty() ? nullptr : &authenticator_;
+  if (target_.tokenizer) {
+    constraints_.emplace([this] { return pieces_of(*target_.tokenizer); });
+    options_.rpc.constraints = &*constraints_;
+  }
   OUTRIDER_ASSIGN_OR_RETURN(rpc_, RpcServer::start(*engine_, faults_, options_.rpc));
   const ModelInfo& model = target_.model->info();
   if (options_.http && target_.tokenizer) {
@@ -173,7 +177,8 @@ Status Server::listen() {
             .authenticator = options_.rpc.authenticator,
             .tenants = &tenants_,
             .levels = target_.levels.get(),
-            .tracer = options_.tracer});
+            .tracer = options_.tracer,
+            .constraints = &*constraints_});
   }
   if (options_.http) {
     OUTRIDER_ASSIGN_OR_RETURN(http_,

@@ -47,6 +47,7 @@
 #include "common/base/status.h"
 #include "common/decoding/verify/scheduling/engine.h"
 #include "common/decoding/verify/scheduling/scheduler_types.h"
+#include "common/engine/constraint/constraint_compiler.h"
 #include "common/serving/http/health_routes.h"
 #include "common/serving/http/server.h"
 #include "common/serving/ledger/processor_energy.h"
@@ -144,6 +145,7 @@ class Server final {
   std::optional<ServerMetrics> metrics_;
   std::atomic<bool> ready_{true};
   std::atomic<std::uint64_t> http_handshakes_failed_{0};
+  std::optional<ConstraintCompiler> constraints_;  // nothing: the target has no tokenizer
   std::optional<VerifyEngine> engine_;
   std::unique_ptr<RpcServer> rpc_;
   std::optional<CompletionServer> completions_;

@@ -38,6 +38,13 @@ std::vector<HttpRoute> CompletionServer::routes() {
     }
   }
   service.check = [this](HttpRequest& request) { return check_caller(request); };
+  if (options_.constraints != nullptr) {
+    service.constrain = [this](const ConstraintSpec& spec, const HttpRequest& request) {
+      const auto caller = std::static_pointer_cast<const Caller>(request.caller);
+      return options_.constraints->compile(
+          spec, caller == nullptr ? network_of(request.peer) : caller->tenant);
+    };
+  }
   return openai_routes(service);
 }
 

@@ -21,6 +21,7 @@
 #include "common/decoding/levels/level_book.h"
 #include "common/decoding/request/sampling_defaults.h"
 #include "common/decoding/verify/scheduling/engine.h"
+#include "common/engine/constraint/constraint_compiler.h"
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/http/routes.h"
 #include "common/serving/openai/routes.h"
@@ -40,6 +41,7 @@ struct CompletionServerOptions {
   Tenants* tenants = nullptr;              // null: there are no quotas
   LevelBook* levels = nullptr;             // that requests may choose; null: one model answers all
   Tracer* tracer = nullptr;                // outlives the routes; null: nothing is traced
+  ConstraintCompiler* constraints = nullptr;  // outlives the routes; null: there are no forms
   // A stream has a comment after so long without anything else, while its prompt is computed.
   Duration keep_alive = std::chrono::seconds(5);
 };

@@ -8,6 +8,7 @@
 #include "cloud_server/admission/tenants.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
+#include "common/engine/constraint/constraint_compiler.h"
 #include "common/serving/credentials/certificates.h"
 #include "common/serving/credentials/offered_tls_files.h"
 #include "common/serving/tracing/tracer.h"
@@ -51,6 +52,8 @@ struct RpcServerOptions {
       nullptr;                 // checks keys; outlives the server. Null: none are required
   Tenants* tenants = nullptr;  // quotas; outlives the server. Null: none
   Tracer* tracer = nullptr;    // outlives the server; null: nothing is traced
+  // Of the target's tokenizer; outlives the server. Null: answers are held to no form.
+  ConstraintCompiler* constraints = nullptr;
 };
 
 }  // namespace outrider

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cloud_server/faults/fault_log.h"
+#include "cloud_server/rpc/constraint_queue.h"
 #include "cloud_server/rpc/server_options.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
@@ -104,6 +105,7 @@ class ShellState final {
         authenticator(options.authenticator),
         tenants(options.tenants),
         tracer(options.tracer),
+        constraints(options.constraints),
         bounds("open calls", options.max_calls_per_peer, options.max_calls),
         unary_bytes("bytes in transit",
                     options.max_calls_per_peer > 0 ? options.max_unary_bytes : 0,
@@ -129,6 +131,7 @@ class ShellState final {
   Authenticator* const authenticator;  // null: no keys are required
   Tenants* const tenants;              // null: there are no quotas
   Tracer* const tracer;                // null: nothing is traced
+  ConstraintQueue constraints;
   CallBounds bounds;
   CallBounds unary_bytes;
   CallBounds unary_bytes_of_tenant;

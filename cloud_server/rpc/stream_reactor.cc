@@ -51,14 +51,20 @@ void StreamReactor::OnReadDone(bool ok) {
   traffic_->add_up(read_buffer_.Length());
   Result<EdgeMessage> message = parse_edge_message(to_bytes(read_buffer_));
   if (!message.ok()) return refuse(message.status());
-  if (Status status = take(*std::move(message)); !status.ok()) return refuse(status);
+  bool reads_on = true;
+  if (Status status = take(*std::move(message), reads_on); !status.ok()) return refuse(status);
+  if (reads_on) read_on();
+}
+
+void StreamReactor::read_on() {
   const MutexLock lock(mu_);
   if (finished_) return;
   release_to_grpc(&read_buffer_);
   StartRead(&read_buffer_);
 }
 
-Status StreamReactor::take(EdgeMessage message) {
+// reads_on: false where it goes on later, when the answer's form is compiled.
+Status StreamReactor::take(EdgeMessage message, bool& reads_on) {
   if (!stream_) {
     if (!std::holds_alternative<Open>(message.body)) {
       return failed_precondition("the first message of a stream must be Open");
@@ -74,9 +80,44 @@ Status StreamReactor::take(EdgeMessage message) {
                                      .request_id = request_id_of(context_),
                                      .coarse_times = gets_coarse_times(tenant),
                                      .traffic = traffic_});
+    if (std::get<Open>(message.body).settings.constraint.asks() && shell_.constraints.offers()) {
+      return constrain(std::move(message), reads_on);
+    }
   }
   shell_.engine.post(*stream_, std::move(message));
   return {};
+}
+
+// The form travels as its text. Until it is compiled nothing more is read, so that the Open stays
+// the first message.
+Status StreamReactor::constrain(EdgeMessage open, bool& reads_on) {
+  AnswerConstraint& asked = std::get<Open>(open.body).settings.constraint;
+  OUTRIDER_RETURN_IF_ERROR(validate(std::get<Open>(open.body).settings, 0));
+  const std::string owner = caller_->tenant.empty() ? network_ : caller_->tenant;
+  if (std::optional<AnswerConstraint> kept = shell_.constraints.find(asked.spec, owner)) {
+    asked = *std::move(kept);
+    shell_.engine.post(*stream_, std::move(open));
+    return {};
+  }
+  holders_.fetch_add(1);
+  const ConstraintSpec spec = asked.spec;
+  const Status queued = shell_.constraints.add(
+      spec, owner, [this, open = std::move(open)](Result<AnswerConstraint> compiled) mutable {
+        acquire_from_grpc(this);
+        on_constraint(std::move(open), std::move(compiled));
+        release();
+      });
+  reads_on = false;
+  if (!queued.ok()) release();  // gRPC holds it still
+  return queued;
+}
+
+// On the constraints' thread, while nothing is read.
+void StreamReactor::on_constraint(EdgeMessage open, Result<AnswerConstraint> compiled) {
+  if (!compiled.ok()) return refuse(compiled.status().with_context("constraint"));
+  std::get<Open>(open.body).settings.constraint = *std::move(compiled);
+  shell_.engine.post(*stream_, std::move(open));
+  read_on();
 }
 
 void StreamReactor::begin_trace(const Open& open) {

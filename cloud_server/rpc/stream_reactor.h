@@ -25,6 +25,7 @@
 #include "cloud_server/rpc/send_queue.h"
 #include "cloud_server/rpc/shell_state.h"
 #include "common/base/mutex.h"
+#include "common/engine/sampling/constraint.h"
 #include "common/serving/tracing/stream_spans.h"
 
 namespace outrider {
@@ -42,7 +43,10 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   void on_event(VerifierEvent event);
   void on_message(const ServerMessage& message);
-  Status take(EdgeMessage message);
+  Status take(EdgeMessage message, bool& reads_on);
+  Status constrain(EdgeMessage open, bool& reads_on);
+  void on_constraint(EdgeMessage open, Result<AnswerConstraint> compiled);
+  void read_on();
   Status admit(const Open& open);
   void begin_trace(const Open& open);
   bool gets_coarse_times(const std::string& tenant) const;

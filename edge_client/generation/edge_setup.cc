@@ -171,6 +171,7 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::string directory, tokenizer_directory(config));
   OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, load_model_tokenizer(directory));
+  self->constraints_.emplace([setup = self.get()] { return pieces_of(*setup->tokenizer_); });
   if (mode_of(config) != Mode::kOnline) OUTRIDER_RETURN_IF_ERROR(self->load_target());
   if (remote && self->target_ != nullptr) self->probe_ = std::make_unique<RemoteProbe>(*remote);
   OUTRIDER_RETURN_IF_ERROR(self->find_template(directory));
@@ -357,7 +358,8 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
                        .observer = observer,
                        .learning = learning_ ? &*learning_ : nullptr,
                        .energy = energy_ ? &*energy_ : nullptr,
-                       .prices = prices_ ? &*prices_ : nullptr};
+                       .prices = prices_ ? &*prices_ : nullptr,
+                       .constraints = &*constraints_};
   if (parts.elastic != nullptr) {
     parts.verifiers.use_level = [target = parts.elastic](std::size_t level) { target->use(level); };
   }

@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/engine/constraint/constraint_compiler.h"
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/ledger/processor_energy.h"
 #include "common/serving/prices/prices.h"
@@ -76,6 +77,7 @@ class EdgeSetup final {
   std::unique_ptr<RemoteProbe> probe_;  // null: one of them decides alone
   std::optional<ProcessorEnergy> energy_ = ProcessorEnergy::open();
   std::optional<Prices> prices_;
+  std::optional<ConstraintCompiler> constraints_;  // there with the tokenizer
   std::optional<Learning> learning_;  // nothing: nothing is kept, or nothing is drafted
   std::unique_ptr<TargetChat> chat_;  // there once load() has returned; asks remote_
 };

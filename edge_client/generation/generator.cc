@@ -185,6 +185,10 @@ Result<ChoiceSettings> Generator::choice_settings(const TextOptions& text) const
   OUTRIDER_ASSIGN_OR_RETURN(auto words, bad_word_tokens(parts_.tokenizer, text.bad_words));
   std::ranges::move(words, std::back_inserter(settings.bad_words));
   OUTRIDER_RETURN_IF_ERROR(validate(settings, parts_.tokenizer.vocab_size()));
+  AnswerConstraint& constraint = settings.constraint;
+  if (!constraint.asks() || constraint.compiled != nullptr) return settings;
+  if (parts_.constraints == nullptr) return unimplemented("answers cannot be held to a form here");
+  OUTRIDER_ASSIGN_OR_RETURN(constraint, parts_.constraints->compile(constraint.spec));
   return settings;
 }
 

@@ -23,6 +23,7 @@
 #include "common/base/request_headers.h"
 #include "common/base/status.h"
 #include "common/decoding/drafting/drafter.h"
+#include "common/engine/constraint/constraint_compiler.h"
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/conversation/conversation.h"
 #include "common/serving/ledger/processor_energy.h"
@@ -56,10 +57,11 @@ struct GeneratorParts {
   const VerifyEngine* engine = nullptr;  // of this device's target; null: none, or it has levels
   const FlashModel* flash = nullptr;     // whose passes reports show; null: no target is streamed
   const Clock& clock;
-  SessionObserver* observer = nullptr;  // of all answers; null: none
-  const Learning* learning = nullptr;   // between answers and runs; null: none
-  ProcessorEnergy* energy = nullptr;    // null: this device does not report it
-  const Prices* prices = nullptr;       // null: nothing has a price
+  SessionObserver* observer = nullptr;        // of all answers; null: none
+  const Learning* learning = nullptr;         // between answers and runs; null: none
+  ProcessorEnergy* energy = nullptr;          // null: this device does not report it
+  const Prices* prices = nullptr;             // null: nothing has a price
+  ConstraintCompiler* constraints = nullptr;  // of the tokenizer; null: answers have no form
 };
 
 struct AnswerRequest {

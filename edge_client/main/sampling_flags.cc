@@ -89,6 +89,23 @@ void add_choice_flags(CLI::App& command, TextOptions& text) {
                   "With --json: log-probabilities of each token and of so many of the likeliest")
       ->check(CLI::Range(0u, kMaxTopLogprobs))
       ->group(kMoreSamplingGroup);
+  const auto add_form = [&command, &settings](const char* name, ConstraintKind kind,
+                                              const char* value, const char* help) {
+    return command
+        .add_option_function<std::string>(
+            name,
+            [&settings, kind](const std::string& form) {
+              settings.constraint = {{kind, form}, {}};
+            },
+            help)
+        ->type_name(value)
+        ->group(kMoreSamplingGroup);
+  };
+  CLI::Option* const schema = add_form("--json-schema", ConstraintKind::kJsonSchema, "SCHEMA",
+                                       "The answer is JSON that fits this schema; {}: any JSON");
+  add_form("--grammar", ConstraintKind::kGrammar, "RULES",
+           "The answer has the form of these rules, in GBNF; root is the answer's")
+      ->excludes(schema);
   command
       .add_flag("--ignore-eos", text.ignore_eos,
                 "The model's own stop tokens do not end the answer")

@@ -31,6 +31,7 @@ EdgeServer::EdgeServer(EdgeServerOptions options, const GeneratorParts& parts)
       clock_(parts.clock),
       metrics_(options_.served_name.empty() ? options_.own_name : options_.served_name),
       link_(parts.mode, options_.probe, parts.clock),
+      constraints_(parts.constraints),
       queue_(parts, options_.queue, link_,
              [this](const std::string& id, const AnswerReport& report) { on_answer(id, report); }) {
 }
@@ -43,17 +44,23 @@ Result<std::unique_ptr<EdgeServer>> EdgeServer::start(const EdgeServerOptions& o
 }
 
 std::vector<HttpRoute> EdgeServer::routes() {
-  std::vector<HttpRoute> routes = openai_routes(
-      {.tokenizer = &tokenizer_,
-       .model_name = [this] { return model_name(); },
-       .chat = [this] { return options_.chat->now(); },
-       .chat_template = options_.chat->name(),
-       .reading = options_.reading,
-       .context = options_.context,
-       .max_choices = options_.queue.max_waiting + 1,
-       .levels = options_.levels,
-       .defaults = [this] { return default_params(); },
-       .complete = [this](CompletionCall call) { return complete(std::move(call)); }});
+  OpenaiService service{
+      .tokenizer = &tokenizer_,
+      .model_name = [this] { return model_name(); },
+      .chat = [this] { return options_.chat->now(); },
+      .chat_template = options_.chat->name(),
+      .reading = options_.reading,
+      .context = options_.context,
+      .max_choices = options_.queue.max_waiting + 1,
+      .levels = options_.levels,
+      .defaults = [this] { return default_params(); },
+      .complete = [this](CompletionCall call) { return complete(std::move(call)); }};
+  if (constraints_ != nullptr) {
+    service.constrain = [this](const ConstraintSpec& spec, const HttpRequest& request) {
+      return constraints_->compile(spec, network_of(request.peer));
+    };
+  }
+  std::vector<HttpRoute> routes = openai_routes(service);
   // Of the health pages only readiness depends on the link: link_route() serves that one.
   for (HttpRoute& route : health_routes([this] { return health({.can_answer = true}); })) {
     if (route.path != "/health/ready") routes.push_back(std::move(route));

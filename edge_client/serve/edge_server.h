@@ -90,6 +90,7 @@ class EdgeServer final {
   std::atomic<bool> draining_{false};
   EdgeMetrics metrics_;
   LinkWatch link_;
+  ConstraintCompiler* const constraints_;  // null: answers have no form
   AnswerQueue queue_;
   std::unique_ptr<HttpServer> http_;  // last: ends before what it uses
 };

@@ -21,6 +21,9 @@ int main(int argc, char** argv) {
   outrider::add_price_check(checks);
   outrider::add_logits_check(checks);
   outrider::add_rows_check(checks);
+#ifdef OUTRIDER_BENCH_TEXT
+  outrider::add_constraints_check(checks);
+#endif
 #ifdef OUTRIDER_BENCH_FLASH
   outrider::add_stream_check(checks);
 #endif

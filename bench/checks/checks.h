@@ -13,11 +13,12 @@ void add_market_check(CheckList& checks);      // rows of passes that sessions s
 void add_choice_check(CheckList& checks);      // draws against the softmax, Philox, full evaluation
 void add_clocks_check(CheckList& checks);      // virtual time against real time
 void add_compare_check(CheckList& checks);     // two reports of `run`, prompt by prompt
-void add_decode_check(CheckList& checks);      // decoding against the memory's read bandwidth
-void add_doctor_check(CheckList& checks);      // the forecasts of `outrider-edge doctor`
-void add_elastic_check(CheckList& checks);     // levels: switches, predictions, memory, flash
-void add_exact_check(CheckList& checks);       // every way to decode gives plain decoding's text
-void add_exits_check(CheckList& checks);       // pass time with early exits against without
+void add_constraints_check(CheckList& checks);  // compiling forms of answers, masking rows
+void add_decode_check(CheckList& checks);       // decoding against the memory's read bandwidth
+void add_doctor_check(CheckList& checks);       // the forecasts of `outrider-edge doctor`
+void add_elastic_check(CheckList& checks);      // levels: switches, predictions, memory, flash
+void add_exact_check(CheckList& checks);        // every way to decode gives plain decoding's text
+void add_exits_check(CheckList& checks);        // pass time with early exits against without
 void add_exits_accuracy_check(CheckList& checks);  // how often committed exits name an outcome
 void add_law_check(CheckList& checks);             // strategies against the paper's latency law
 void add_link_check(CheckList& checks);            // emulated links against their profiles

@@ -107,7 +107,7 @@ Result<BenchAnswer> BenchEdge::decode(Verifier& verifier, const BenchRequest& re
   speculated.strategy = request.draft_length > 0 ? request.strategy : Strategy::kAr;
   speculated.gamma = std::max(request.draft_length, 1);
   speculated.optimize = request.optimize;
-  one.config.text = {.choice = {request.sampling, request.seed},
+  one.config.text = {.choice = {request.sampling, request.seed, request.settings},
                      .max_tokens = request.max_tokens,
                      .ignore_eos = request.ignore_eos};
   if (draft_ != nullptr)

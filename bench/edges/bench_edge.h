@@ -70,6 +70,7 @@ struct BenchRequest {
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   std::uint64_t seed = 0;
+  ChoiceSettings settings = {};  // a constraint has been compiled
   Position max_tokens = 0;
   int draft_length = 0;  // of the chains; 0: plain cloud decoding, without the draft
   Strategy strategy = Strategy::kSd;

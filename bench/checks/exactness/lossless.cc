@@ -21,6 +21,7 @@
 #include "common/base/status.h"
 #include "common/decoding/protocol/verifier.h"
 #include "common/decoding/verify/scheduling/engine.h"
+#include "common/engine/constraint/constraint_compiler.h"
 #include "common/engine/model/loader/loader.h"
 #include "common/engine/text/tokenizer.h"
 #include "edge_client/verifiers/remote.h"
@@ -84,6 +85,7 @@ struct LosslessOptions {
   int max_tokens = 128;
   std::size_t num_prompts = 0;
   int jobs = 2;
+  ConstraintSpec form = {};  // of each answer; kind kNone: any
 };
 
 // State that all jobs share.
@@ -154,6 +156,7 @@ class Job final {
     script.open.tokenizer_hash = run_.tokenizer.content_hash();
     script.open.sampling = one.sampling;
     script.open.seed = one.seed;
+    script.open.set_settings(one.settings, static_cast<Position>(one.prompt.size()));
     script.open.prefix = one.prompt;
     script.open.end_position = static_cast<Position>(one.prompt.size()) + one.max_tokens;
     script.expected = one.prompt;
@@ -174,6 +177,8 @@ Result<std::vector<BenchRequest>> read_cases(const LosslessOptions& options,
                                              const Tokenizer& tokenizer, Position max_positions) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts,
                             read_prompts(options.prompts, tokenizer, options.num_prompts));
+  ConstraintCompiler compiler([&] { return pieces_of(tokenizer); });
+  OUTRIDER_ASSIGN_OR_RETURN(const AnswerConstraint form, compiler.compile(options.form));
   std::vector<BenchRequest> cases;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const BenchPrompt& prompt = prompts[i];
@@ -188,6 +193,7 @@ Result<std::vector<BenchRequest>> read_cases(const LosslessOptions& options,
       one.prompt = prompt.ids;
       one.sampling.temperature = static_cast<float>(temperature);
       one.seed = i + 1;
+      one.settings.constraint = form;
       one.max_tokens = options.max_tokens;
       cases.push_back(std::move(one));
     }
@@ -282,6 +288,18 @@ void add_lossless_check(CheckList& checks) {
                    "on the CPU")
       ->check(CLI::IsMember(kDevices));
   command->add_option("--jobs", options->jobs, "Edges at once")->check(CLI::Range(1, 64));
+  const auto add_form = [&](const char* name, ConstraintKind kind, const char* help) {
+    return command->add_option_function<std::string>(
+        name,
+        [options, kind](const std::string& text) {
+          options->form = {kind, text};
+        },
+        help);
+  };
+  CLI::Option* const schema =
+      add_form("--json-schema", ConstraintKind::kJsonSchema, "Answers are JSON by this schema");
+  add_form("--grammar", ConstraintKind::kGrammar, "Answers have the form of these rules, in GBNF")
+      ->excludes(schema);
 }
 
 }  // namespace outrider

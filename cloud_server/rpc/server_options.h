@@ -21,6 +21,9 @@ struct RpcServerOptions {
   Duration open_timeout = std::chrono::seconds(10);  // from a stream's start to its Open
   // From a stream's end until it is cut, if the peer has not read its last messages.
   Duration farewell_timeout = std::chrono::seconds(10);
+  // From a complete answer's last message until the stream ends without the edge having closed its
+  // side. More than a round trip of any usual link.
+  Duration close_timeout = std::chrono::seconds(1);
   // From the headers of a Measure or Describe until it is cut, if its request has not arrived or
   // its reply has not been read: as long as an edge waits for it.
   Duration unary_timeout = std::chrono::seconds(30);

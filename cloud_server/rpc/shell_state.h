@@ -99,6 +99,7 @@ class ShellState final {
         max_waiting_messages(options.max_waiting_messages),
         open_timeout(options.open_timeout),
         farewell_timeout(options.farewell_timeout),
+        close_timeout(options.close_timeout),
         unary_timeout(options.unary_timeout),
         pad_frames(options.pad_frames),
         description(options.description),
@@ -124,6 +125,7 @@ class ShellState final {
   const std::size_t max_waiting_messages;
   const Duration open_timeout;
   const Duration farewell_timeout;
+  const Duration close_timeout;
   const Duration unary_timeout;
   const bool pad_frames;
   const std::string description;  // the reply to Describe

@@ -46,7 +46,9 @@ void StreamReactor::OnReadDone(bool ok) {
     // The edge has closed its sending side, which is allowed after Open: it only cannot acknowledge
     // any more.
     if (!stream_) refuse(failed_precondition("the stream ended before its first message, Open"));
-    return;
+    const MutexLock lock(mu_);
+    edge_has_closed_ = true;
+    return advance();
   }
   traffic_->add_up(read_buffer_.Length());
   Result<EdgeMessage> message = parse_edge_message(to_bytes(read_buffer_));
@@ -185,6 +187,7 @@ void StreamReactor::OnDone() {
   if (stream_) shell_.engine.disconnect(*stream_);
   open_alarm_.Cancel();
   farewell_alarm_.Cancel();
+  close_alarm_.Cancel();
   release();
 }
 
@@ -272,10 +275,26 @@ void StreamReactor::advance() {
     writing_ = true;
     release_to_grpc(&write_buffer_);
     StartWrite(&write_buffer_);
-  } else if (end_) {
+  } else if (end_ && (edge_has_closed_ || !end_->ok() || waited_for_close_)) {
     finished_ = true;
     Finish(*end_);
+  } else if (end_ && !std::exchange(waits_for_close_, true)) {
+    wait_for_close();
   }
+}
+
+// The answer is complete, and the edge closes its half when it has read that. Were the stream to
+// end before, gRPC would reset it, and a proxy between may drop what it has not passed on yet.
+void StreamReactor::wait_for_close() {
+  holders_.fetch_add(1);
+  close_alarm_.Set(std::chrono::system_clock::now() + shell_.close_timeout, [this](bool rang) {
+    if (rang) {
+      const MutexLock lock(mu_);
+      waited_for_close_ = true;
+      advance();
+    }
+    release();
+  });
 }
 
 }  // namespace outrider

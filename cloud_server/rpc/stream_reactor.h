@@ -57,6 +57,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void end(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
   void finish_with(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
   void advance() OUTRIDER_REQUIRES(mu_);
+  void wait_for_close() OUTRIDER_REQUIRES(mu_);
 
   grpc::CallbackServerContext& context_;
   ShellState& shell_;
@@ -67,6 +68,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::Alarm open_alarm_;
   grpc::Alarm
       farewell_alarm_;  // runs from the end of the stream: a dead reader must not keep it open
+  grpc::Alarm close_alarm_;
   std::atomic<int> holders_{1};  // gRPC until OnDone, each set alarm until its callback
 
   // Used by gRPC's reactions only.
@@ -84,6 +86,9 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::optional<Duration> retry_after_ OUTRIDER_GUARDED_BY(mu_);
   std::optional<grpc::Status> end_ OUTRIDER_GUARDED_BY(mu_);  // set once; later events are dropped
   bool writing_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool edge_has_closed_ OUTRIDER_GUARDED_BY(mu_) = false;  // its sending side
+  bool waits_for_close_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool waited_for_close_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool finished_ OUTRIDER_GUARDED_BY(mu_) = false;  // Finish() was called; no operation may start
   CallCanceller canceller_;
 };

@@ -64,7 +64,16 @@ std::vector<std::string> PaddedMessages::fill_up() {
   return lacking;
 }
 
+RemoteCall::~RemoteCall() {
+  stop();
+  cancel();
+}
+
 void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel, const Metadata& metadata) {
+  {
+    const MutexLock lock(mu_);
+    started_ = true;
+  }
   add_header(context_, kSessionMetadata, metadata.session_key);
   add_key(context_, metadata.token);
   add_header(context_, kRequestIdHeader, metadata.request_id);
@@ -82,7 +91,7 @@ void RemoteCall::send(const EdgeMessage& message) {
   MutexLock lock(mu_);
   const std::string bytes = messages_.serialize(message);
   counters_.add_up(bytes.size());
-  if (closed_) return;
+  if (closed_ || complete_) return;
   if (waiting_.size() >= kMaxWaitingMessages) {
     fault_ = unavailable("the link to " + name_of_server(options_.server) + " stands still: " +
                          std::to_string(waiting_.size()) + " messages wait to be sent");
@@ -109,13 +118,22 @@ void RemoteCall::fill_up_pass() {
 }
 
 void RemoteCall::stop() {
+  MutexLock lock(mu_);
+  stopped_ = true;
+  while (delivering_) changed_.wait(mu_);
+  const bool ends_by_itself = complete_;
+  lock.unlock();
+  if (!ends_by_itself) cancel();
+}
+
+void RemoteCall::cancel() {
   {
     const MutexLock lock(mu_);
-    stopped_ = true;
+    if (!started_ || done_) return;
   }
   context_.TryCancel();
   const MutexLock lock(mu_);
-  while (!done_) done_changed_.wait(mu_);
+  while (!done_) changed_.wait(mu_);
 }
 
 bool RemoteCall::channel_is_good() {
@@ -151,24 +169,44 @@ bool RemoteCall::take(std::string_view bytes) {
   }
   note(*message);
   if (std::holds_alternative<Verdict>(*message)) fill_up_pass();
+  const bool is_last = std::holds_alternative<Usage>(*message);
   deliver(*std::move(message));
+  if (is_last) complete();
   return true;
 }
 
 // Keeps what decides how the stream's end is reported.
 void RemoteCall::note(const ServerMessage& message) {
   if (const auto* opened = std::get_if<Opened>(&message)) {
-    saw_opened_ = true;
     const MutexLock lock(mu_);
+    opened_ = true;
     if (opened->pad_frames) messages_.turn_on();
   }
-  saw_usage_ = saw_usage_ || std::holds_alternative<Usage>(message);
   const auto* notice = std::get_if<Notice>(&message);
   saw_overloaded_ =
       saw_overloaded_ || (notice != nullptr && notice->kind == Notice::Kind::kOverloaded);
 }
 
+// Nothing that comes after Usage matters to the answer. What waits is still written, as padding
+// fixes the number of messages.
+void RemoteCall::complete() {
+  MutexLock lock(mu_);
+  if (std::exchange(complete_, true)) return;
+  const bool writes = !closed_ && take_next_write();
+  lock.unlock();
+  if (writes) start_write();
+  deliver(StreamEnded{});
+}
+
 void RemoteCall::OnWriteDone(bool ok) {
+  after_write(ok);
+}
+
+void RemoteCall::OnWritesDoneDone(bool ok) {
+  after_write(ok);
+}
+
+void RemoteCall::after_write(bool ok) {
   acquire_from_grpc(&write_buffer_);
   MutexLock lock(mu_);
   writing_ = false;
@@ -192,28 +230,42 @@ void RemoteCall::OnDone(const grpc::Status& grpc_status) {
   const MutexLock lock(mu_);
   ended_well_ = status.ok() || stopped_;
   done_ = true;
-  done_changed_.notify_all();
+  changed_.notify_all();
 }
 
+// Nothing after the end.
 void RemoteCall::deliver(VerifierEvent event) {
   {
     const MutexLock lock(mu_);
-    if (stopped_) return;
+    if (stopped_ || ended_) return;
+    ended_ = std::holds_alternative<StreamEnded>(event);
+    delivering_ = true;
   }
   sink_(std::move(event));
+  const MutexLock lock(mu_);
+  delivering_ = false;
+  changed_.notify_all();
 }
 
 // True if write_buffer_ is to be written now. gRPC allows one write at a time.
 void RemoteCall::start_write() {
   release_to_grpc(&write_buffer_);
-  StartWrite(&write_buffer_);
+  if (half_closed_) {
+    StartWritesDone();
+  } else {
+    StartWrite(&write_buffer_);
+  }
 }
 
 bool RemoteCall::take_next_write() {
-  if (writing_ || waiting_.empty()) return false;
-  write_buffer_ = waiting_.front();  // shares the bytes
-  waiting_.pop_front();
+  if (writing_ || half_closed_ || (waiting_.empty() && !complete_)) return false;
   writing_ = true;
+  if (waiting_.empty()) {
+    half_closed_ = true;
+  } else {
+    write_buffer_ = waiting_.front();  // shares the bytes
+    waiting_.pop_front();
+  }
   return true;
 }
 
@@ -233,21 +285,22 @@ bool RemoteCall::take_hold() {
 }
 
 Status RemoteCall::end_status(const grpc::Status& grpc_status) {
+  bool opened = false;
   {
     const MutexLock lock(mu_);
+    opened = opened_;
+    if (complete_) return {};
     if (!fault_.ok()) return fault_;
   }
-  if (saw_usage_) return {};
   const std::string server = name_of_server(options_.server);
   if (grpc_status.ok()) {
     return unavailable(server + " ended the stream before the answer was complete");
   }
   const Status ended = ended_call(grpc_status);
-  const std::string remedy = saw_opened_ ? "" : remedy_of(ended, options_);
+  const std::string remedy = opened ? "" : remedy_of(ended, options_);
   const Status status = Status(ended.code(), ended.message() + remedy).with_detail(ended.detail());
   if (status.code() != StatusCode::kUnavailable) return status.with_context(server);
-  return status.with_context((saw_opened_ ? "lost the link to " : "cannot reach a server at ") +
-                             server);
+  return status.with_context((opened ? "lost the link to " : "cannot reach a server at ") + server);
 }
 
 }  // namespace outrider

@@ -3,12 +3,18 @@
 //   start  send*  stop
 //
 // gRPC's reactions deliver events in order, as each read is asked for after the last one was
-// handled. The owner's thread destroys it, after stop(): were a gRPC thread to let go of the
-// channel last, it would wait for its own end.
+// handled. The owner's thread destroys it: were a gRPC thread to let go of the channel last, it
+// would wait for its own end.
 //
-// Thread rule: start, send, stop and channel_is_good from one thread; the sink is called on gRPC's
-// threads, one at a time, and must not call stop(). Ownership: the counters outlive it.
-// SPDX-License-Identifier: Apache-2.0
+// The last message is Usage. This side then closes its half, so that the server's end meets a
+// stream on which nothing is under way: a server that ends first has to reset the stream, and some
+// proxies (HAProxy 2.6) then drop what they have not passed on yet. The answer does not wait for
+// the round trip that this takes: StreamEnded follows Usage at once, and the call ends by itself,
+// behind stop().
+//
+// Thread rule: start, send, stop, channel_is_good and the destructor from one thread; the sink is
+// called on gRPC's threads, one at a time, and must not call stop(). Ownership: the counters
+// outlive it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -67,6 +73,10 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
         sink_(std::move(sink)),
         counters_(counters),
         messages_(options_.pad_frames) {}
+  // Cancels a stream that has not ended yet, and waits for its end.
+  ~RemoteCall() override;
+  RemoteCall(const RemoteCall&) = delete;
+  RemoteCall& operator=(const RemoteCall&) = delete;
 
   // What goes with the call's headers; empty: nothing.
   struct Metadata {
@@ -77,7 +87,7 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   };
   void start(const std::shared_ptr<grpc::Channel>& channel, const Metadata& metadata);
   void send(const EdgeMessage& message);
-  // Ends the stream and waits until its last event is delivered or dropped.
+  // Ends the stream, and waits for the event in delivery; none follows.
   void stop();
   // False once the stream failed: its channel should not be used again.
   bool channel_is_good();
@@ -85,13 +95,17 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
  private:
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
+  void OnWritesDoneDone(bool ok) override;
   void OnDone(const grpc::Status& grpc_status) override;
 
   bool take(std::string_view bytes);
   void note(const ServerMessage& message);
   void fill_up_pass();
   void deliver(VerifierEvent event);
+  void complete();
+  void cancel();
   void start_write();
+  void after_write(bool ok);
   bool take_next_write() OUTRIDER_REQUIRES(mu_);
   void close();
   bool take_hold() OUTRIDER_REQUIRES(mu_);
@@ -104,20 +118,24 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
 
   // gRPC's reactions only.
   grpc::ByteBuffer read_buffer_;
-  bool saw_opened_ = false;
-  bool saw_usage_ = false;
   bool saw_overloaded_ = false;
 
   Mutex mu_;
-  CondVar done_changed_;
+  CondVar changed_;  // delivering_ or done_
   PaddedMessages messages_ OUTRIDER_GUARDED_BY(mu_);
   std::deque<grpc::ByteBuffer> waiting_ OUTRIDER_GUARDED_BY(mu_);
   grpc::ByteBuffer write_buffer_;  // under mu_; gRPC's while writing_
   // Found by this side; stands before gRPC's.
   Status fault_ OUTRIDER_GUARDED_BY(mu_);
   bool writing_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool half_closed_ = false;  // as write_buffer_: the write on its way is the end of all writes
   bool held_ OUTRIDER_GUARDED_BY(mu_) = true;
   bool closed_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool opened_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool complete_ OUTRIDER_GUARDED_BY(mu_) = false;  // Usage came
+  bool ended_ OUTRIDER_GUARDED_BY(mu_) = false;     // StreamEnded was delivered
+  bool delivering_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool started_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool stopped_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool ended_well_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool done_ OUTRIDER_GUARDED_BY(mu_) = false;

@@ -4,10 +4,13 @@ changed while it leads edges from one to the other.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/proxy_test.py
   OUTRIDER_PROXY_SWITCHES=50 ...  as many times one of the servers is killed, or drained, under eight edges
+  OUTRIDER_SHORT_ANSWERS=3000 ... as many answers of one to three tokens
 
 SPDX-License-Identifier: Apache-2.0
 """
 import concurrent.futures
+import http.client
+import json
 import os
 import re
 import shutil
@@ -20,14 +23,15 @@ import unittest
 from pathlib import Path
 
 from name_server import NameServer
-from programs import (CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, ROOT, Server, edge, ending_with_us, free_port,
-                      make_certificate)
+from programs import (CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, ROOT, Edge, Server, edge, ending_with_us, free_port,
+                      make_certificate, wait_until_served)
 from runner import run_tests
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 SWITCHES = int(os.environ.get('OUTRIDER_PROXY_SWITCHES', '6'))
 SESSIONS = 8
 PROMPTS = 24
+SHORT_ANSWERS = int(os.environ.get('OUTRIDER_SHORT_ANSWERS', '300'))
 ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '-n', '60', '--temp', '1', '--json',
           '--threads', '1')
 
@@ -117,6 +121,26 @@ class Lossless(BehindHaproxy):
             self.assertEqual(got.code, 0, got.err)
             self.assertEqual(got.json['ids'], expected.json['ids'], f'prompt {seed}')
         self.assertEqual(set(self.served_by()), {'one', 'two'}, 'both were used')
+
+    def test_no_end_of_a_short_answer_is_lost(self):
+        """The server's end follows its last message at once, and HAProxy 2.6 drops what it holds of a stream that its server
+        resets. A lost end is seen as a reconnect."""
+        port = free_port()
+        serving = Edge('serve', '--model', DRAFT, '--strategy', 'ar', '--port', port, *self.through)
+        self.addCleanup(serving.wait)
+        self.addCleanup(serving.interrupt)
+        wait_until_served(f'http://127.0.0.1:{port}')
+        connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
+        self.addCleanup(connection.close)
+        for number in range(SHORT_ANSWERS):
+            body = {'prompt': f'{number} cups', 'max_tokens': 1 + number % 3, 'temperature': 0, 'ignore_eos': True}
+            connection.request('POST', '/v1/completions', json.dumps(body), {'Content-Type': 'application/json'})
+            response = connection.getresponse()
+            answer = json.loads(response.read())
+            self.assertEqual((response.status, answer.get('usage', {}).get('completion_tokens')), (200, body['max_tokens']), answer)
+        connection.request('GET', '/metrics')
+        metrics = connection.getresponse().read().decode()
+        self.assertEqual(re.findall(r'^outrider_edge_resume_total{.*"success".*} (\S+)$', metrics, re.M), ['0'])
 
 
 class UnderLoad(BehindHaproxy):

@@ -186,6 +186,41 @@ TEST_F(StreamTest, CountsBytesOnTheLink) {
   EXPECT_GE(bytes.messages_down, 2 + 2 * answer.size());  // Opened, Usage; Started and Verdict
 }
 
+// An answer that is soon complete.
+Open short_open(Open open) {
+  open.end_position = static_cast<Position>(open.prefix.size()) + 2;
+  return open;
+}
+
+class PatientServerTest : public ServerTest {
+ protected:
+  PatientServerTest() { rpc_options_.close_timeout = kPatience * 2; }
+};
+
+TEST_F(PatientServerTest, AnEdgeClosesItsHalfAtTheEndWhichTheServerWaitsFor) {
+  TestEdge edge(address());
+  edge.open(short_open(honest_open()));
+  EXPECT_EQ(edge.finish(), Status());
+  EXPECT_TRUE(eventually([&] { return server_->stats().calls_open == 1; })) << "the bystander's";
+}
+
+class ImpatientServerTest : public ServerTest {
+ protected:
+  ImpatientServerTest() { rpc_options_.close_timeout = std::chrono::milliseconds(300); }
+};
+
+TEST_F(ImpatientServerTest, AnEdgeThatDoesNotCloseItsHalfGetsTheEndLater) {
+  const TimePoint begin = clock_.now();
+  RawCall call{{serialize(EdgeMessage{0, 0, short_open(honest_open())})}};
+  EXPECT_TRUE(run_raw(address(), call).ok());
+  EXPECT_GE(clock_.now() - begin, rpc_options_.close_timeout);
+}
+
+TEST_F(PatientServerTest, ARefusalDoesNotWait) {
+  RawCall call{{serialize(EdgeMessage{0, 0, AckOnly{}})}};
+  EXPECT_EQ(run_raw(address(), call).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
 class FullServerTest : public ServerTest {
  protected:
   FullServerTest() {

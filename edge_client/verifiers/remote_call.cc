@@ -149,7 +149,9 @@ void RemoteCall::OnReadDone(bool ok) {
   }
   const std::string bytes = to_bytes(read_buffer_);
   counters_.add_down(bytes.size());
-  if (!is_filler(bytes) && !take(bytes)) return;
+  // Where what came is no gRPC, such as a proxy's page, gRPC 1.51 hands over an empty message; the
+  // status that follows says why.
+  if (!bytes.empty() && !is_filler(bytes) && !take(bytes)) return;
   release_to_grpc(&read_buffer_);
   StartRead(&read_buffer_);
 }

@@ -65,11 +65,52 @@ class Listener final {
     ::close(peer);
   }
 
+  // Accepts one connection of HTTP/2, and answers its first request with status 502 and this page.
+  void serve_page_once(const std::string& page) {
+    const int peer = accept(fd_, nullptr, nullptr);
+    const auto frame = [](char type, char flags, const std::string& payload) {
+      return std::string("\0", 1) + static_cast<char>(payload.size() / 256) +
+             static_cast<char>(payload.size() % 256) + type + flags + std::string("\0\0\0", 3) +
+             (type == kSettings ? '\0' : '\1') + payload;
+    };
+    const auto say = [&](const std::string& bytes) {
+      EXPECT_EQ(::send(peer, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(bytes.size()));
+    };
+    say(frame(kSettings, 0, ""));
+    std::string heard;
+    std::array<char, 4096> part;
+    while (!has_headers(heard)) {
+      const ssize_t size = recv(peer, part.data(), part.size(), 0);
+      if (size <= 0) break;
+      heard.append(part.data(), static_cast<std::size_t>(size));
+    }
+    // Of HPACK: :status (8) and content-type (31) with values of their own.
+    const std::string headers = std::string("\x08\x03") + "502" + "\x0f\x10\x09" + "text/html";
+    say(frame(kHeaders, 4, headers) + frame(kData, 1, page));
+    while (recv(peer, part.data(), part.size(), 0) > 0) {
+    }
+    ::close(peer);
+  }
+
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
 
  private:
+  static constexpr char kData = 0, kHeaders = 1, kSettings = 4;
+
+  // Whether a request's headers are among the frames behind the client's preface.
+  static bool has_headers(const std::string& heard) {
+    constexpr std::size_t kPreface = 24, kHead = 9;
+    for (std::size_t at = kPreface; at + kHead <= heard.size();) {
+      if (heard[at + 3] == kHeaders) return true;
+      const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(heard[at + i]); };
+      at += kHead + (std::size_t{byte(0)} << 16 | std::size_t{byte(1)} << 8 | byte(2));
+    }
+    return false;
+  }
+
   int fd_;
   Address address_;
 };
@@ -126,6 +167,19 @@ TEST(Remote, ACaptivePortalsHttp1IsUnavailable) {
   portal.join();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.to_string();
   EXPECT_THAT(status.message(), HasSubstr(listener.address().to_string()));
+}
+
+// As HAProxy does where a server has just ended. The answer may go on with the next stream.
+TEST(Remote, AProxysPageIsALostLink) {
+  Listener listener;
+  std::thread proxy([&] { listener.serve_page_once("<html><h1>502 Bad Gateway</h1></html>"); });
+  {
+    RemoteVerifier verifier({listener.address()});
+    const Status status = end_of_stream(verifier);
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.to_string();
+    EXPECT_THAT(status.message(), HasSubstr("502"));
+  }
+  proxy.join();
 }
 
 TEST(Remote, EachStartAfterAFailureIsOneFreshAttempt) {

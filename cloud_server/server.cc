@@ -246,7 +246,9 @@ Health Server::health() const {
   return {.alive = !is_hung(),
           .ready = ready_.load() && target_.model->check_unchanged().ok(),
           .version = Program::version(),
-          .model_name = model_name()};
+          .model_name = model_name(),
+          .fingerprint = target_.model->info().fingerprint,
+          .arithmetic_id = target_.model->info().arithmetic_id};
 }
 
 bool Server::is_hung() const {

@@ -18,8 +18,16 @@ inline constexpr const char* kGenerateMethod = "/outrider.v1.Outrider/Generate";
 inline constexpr const char* kMeasureMethod = "/outrider.v1.Outrider/Measure";
 inline constexpr const char* kDescribeMethod = "/outrider.v1.Outrider/Describe";
 inline constexpr const char* kServiceName = "outrider.v1.Outrider";
-// The metadata of a call, which repeats Open.session_key.
+// By these headers of a call a proxy before several servers chooses one. Outrider's servers do not
+// read them.
+// It repeats Open.session_key: a reconnect of an answer finds the server of the stream before.
 inline constexpr const char* kSessionMetadata = "outrider-session";
+// The hash of the prompt's first page of tokens: prompts that begin alike find the server that has
+// their keys and values.
+inline constexpr const char* kPrefixMetadata = "outrider-prefix";
+// How many streams of this answer have ended before a server took it, if there were any: the next
+// one should go to another server.
+inline constexpr const char* kAttemptMetadata = "outrider-attempt";
 
 // Both sides ping at the same rate, so that neither counts the other's pings as an attack, and a
 // silently broken link is detected within half a minute.

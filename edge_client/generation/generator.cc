@@ -32,6 +32,14 @@ Result<Position> end_position(std::size_t prompt_length, const AnswerConfig& con
   return answer_end(length, config.text.max_tokens, context);
 }
 
+// As many tokens as a page of a server's keys and values has (kv_pages.h).
+constexpr std::size_t kFirstPage = 64;
+
+// Equal for prompts that can share pages: those that begin alike.
+std::string hash_of_first_page(std::span<const TokenId> prompt) {
+  return prefix_hash(prompt.first(std::min(prompt.size(), kFirstPage)));
+}
+
 // How long before its deadline an unverified text is given, so that it has arrived by then.
 constexpr Duration kDelivery = std::chrono::milliseconds(5);
 
@@ -357,10 +365,11 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   decoding.speculation.profiles = read_learnt();
   const bool can_run = parts_.draft != nullptr && !draft_failed_;
   Drafter& drafter = can_run ? parts_.draft->drafter() : no_draft_;
+  if (parts_.link != nullptr) {
+    parts_.link->name_request(std::move(request.id), std::move(request.trace),
+                              hash_of_first_page(request.prompt.ids));
+  }
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
-
-  if (parts_.link != nullptr)
-    parts_.link->name_request(std::move(request.id), std::move(request.trace));
 
   AnswerReport report;
   run({session, config, drafter, text, came_at, level}, stop, report);

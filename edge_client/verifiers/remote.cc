@@ -36,6 +36,7 @@ std::shared_ptr<grpc::Channel> RemoteVerifier::shared_channel() {
 
 void RemoteVerifier::start(std::uint32_t epoch, EventSink sink) {
   stop();
+  if (call_ != nullptr && call_->was_turned_away()) ++attempt_;
   if (call_ != nullptr && !call_->channel_is_good()) disconnect();
   call_ = std::make_unique<RemoteCall>(
       options_,
@@ -54,6 +55,8 @@ void RemoteVerifier::send(EdgeMessage message) {
     if (open != nullptr) open->pad_frames = options_.pad_frames;
     call_->start(shared_channel(),
                  {.session_key = open != nullptr ? open->session_key : std::string(),
+                  .prefix = prefix_,
+                  .attempt = attempt_,
                   .token = options_.token,
                   .request_id = request_id_,
                   .trace = trace_});

@@ -111,11 +111,13 @@ class RemoteVerifier final : public Verifier {
   // fail with.
   Result<TargetDescription> describe(const std::stop_token& stop);
 
-  // Sets x-request-id and the trace's context of the streams that start from now on; empty: none
-  // is sent. On the thread of start().
-  void name_request(std::string id, TraceHeaders trace = {}) {
+  // Sets x-request-id, the trace's context and the prefix by which proxies route, for the streams
+  // of the next answer; empty: none is sent. On the thread of start().
+  void name_request(std::string id, TraceHeaders trace = {}, std::string prefix = {}) {
     request_id_ = std::move(id);
     trace_ = std::move(trace);
+    prefix_ = std::move(prefix);
+    attempt_ = 0;
   }
 
   // Of streams, and of describe().
@@ -131,6 +133,8 @@ class RemoteVerifier final : public Verifier {
   LinkCounters described_;
   std::string request_id_;
   TraceHeaders trace_;
+  std::string prefix_;
+  int attempt_ = 0;  // streams of this answer that no server took
   Mutex mu_;
   const std::unique_ptr<ChannelSource> channels_ OUTRIDER_GUARDED_BY(mu_);
   std::shared_ptr<grpc::Channel> channel_ OUTRIDER_GUARDED_BY(mu_);  // null: none, or it failed

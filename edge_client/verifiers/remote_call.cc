@@ -75,6 +75,10 @@ void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel, const Meta
     started_ = true;
   }
   add_header(context_, kSessionMetadata, metadata.session_key);
+  add_header(context_, kPrefixMetadata, metadata.prefix);
+  if (metadata.attempt > 0) {
+    add_header(context_, kAttemptMetadata, std::to_string(metadata.attempt));
+  }
   add_key(context_, metadata.token);
   add_header(context_, kRequestIdHeader, metadata.request_id);
   add_header(context_, kTraceparentHeader, metadata.trace.parent);
@@ -139,6 +143,11 @@ void RemoteCall::cancel() {
 bool RemoteCall::channel_is_good() {
   const MutexLock lock(mu_);
   return !done_ || ended_well_;
+}
+
+bool RemoteCall::was_turned_away() {
+  const MutexLock lock(mu_);
+  return turned_away_;
 }
 
 void RemoteCall::OnReadDone(bool ok) {
@@ -231,6 +240,7 @@ void RemoteCall::OnDone(const grpc::Status& grpc_status) {
   deliver(StreamEnded{status});
   const MutexLock lock(mu_);
   ended_well_ = status.ok() || stopped_;
+  turned_away_ = !opened_ && !stopped_;
   done_ = true;
   changed_.notify_all();
 }

@@ -80,7 +80,10 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
 
   // What goes with the call's headers; empty: nothing.
   struct Metadata {
-    std::string session_key;  // by which proxies route
+    // By these proxies route (proto/byte_buffer.h).
+    std::string session_key;
+    std::string prefix;
+    int attempt = 0;
     std::string token;
     std::string request_id;  // for the server's log
     TraceHeaders trace;
@@ -91,6 +94,8 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   void stop();
   // False once the stream failed: its channel should not be used again.
   bool channel_is_good();
+  // Whether it ended before the server had taken the answer.
+  bool was_turned_away();
 
  private:
   void OnReadDone(bool ok) override;
@@ -138,6 +143,7 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   bool started_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool stopped_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool ended_well_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool turned_away_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool done_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 

@@ -12,7 +12,9 @@ HttpResponse yes_or_no(bool yes, const char* yes_text, const char* no_text) {
 
 HttpResponse version_page(const Health& health) {
   using Json = nlohmann::ordered_json;
-  const Json version = {{"version", health.version}, {"model", health.model_name}};
+  Json version = {{"version", health.version}, {"model", health.model_name}};
+  if (!health.fingerprint.empty()) version["fingerprint"] = health.fingerprint;
+  if (!health.arithmetic_id.empty()) version["arithmetic_id"] = health.arithmetic_id;
   return {.body = version.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n",
           .content_type = "application/json"};
 }

@@ -2,7 +2,7 @@
 //
 //   /health/live   200 also while the program shuts down; otherwise restart it
 //   /health/ready  200 while new requests are accepted
-//   /version       JSON
+//   /version       JSON; by a server's arithmetic_id a balancer leaves out one with other bits
 //
 // Thread rule: a value. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -20,6 +20,9 @@ struct Health {
   bool ready = true;
   std::string version = {};
   std::string model_name = {};
+  // Of a model that this program computes; empty: not told.
+  std::string fingerprint = {};
+  std::string arithmetic_id = {};
 };
 
 // The page of /health/ready.

@@ -37,7 +37,9 @@ TEST(ServerProgram, TellsItsHealthVersionAndMetrics) {
   const Address health = page_of(start, "health");
   EXPECT_THAT(http_get(health, "/health/live"), HasSubstr("200 OK"));
   EXPECT_THAT(http_get(health, "/health/ready"), HasSubstr("200 OK"));
-  EXPECT_THAT(http_get(health, "/version"), HasSubstr("\"model\":\"null\""));
+  EXPECT_THAT(http_get(health, "/version"),
+              testing::AllOf(HasSubstr("\"model\":\"null\""), HasSubstr("\"fingerprint\":\""),
+                             HasSubstr("\"arithmetic_id\":\"")));
   EXPECT_THAT(http_get(health, "/secret"), HasSubstr("HTTP/1.1 404"));
   TestEdge edge(program.address());
   edge.open(null_open());

@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import json
 import math
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, START_SECONDS, Server, ending_with_us, free_port
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, START_SECONDS, Server, ending_with_us, free_port, new_key
 from runner import run_tests
 
 DASHBOARD = ROOT / 'docker/grafana/dashboards/outrider.json'
@@ -69,6 +70,14 @@ def write_configuration(folder, server, edge):
     return path
 
 
+def key_of_robots(folder):
+    """The server's file with the tenant's key, which is in the file `key` beside it."""
+    tokens, key = Path(folder, 'tokens'), Path(folder, 'key')
+    key.touch(0o600)
+    key.write_text(new_key(tokens, 'robots'), encoding='utf-8')
+    return tokens
+
+
 def ask_edge(port):
     """One answer, so that every histogram has a value."""
     question = (ROOT / 'deploy/demo-prompt.txt').read_text()
@@ -89,12 +98,29 @@ class Prometheus:
         answer = json.loads(get(f'{self.base}/api/v1/query?{question}'))
         return [float(series['value'][1]) for series in answer['data']['result']]
 
+    def label_values(self, variable, chosen):
+        """What Grafana offers for one of the dashboard's variables, if the others are chosen so."""
+        selector, label = re.fullmatch(r'label_values\((.*), (\w+)\)', variable['query']['query']).groups()
+        question = urllib.parse.urlencode({'match[]': with_variables(selector, chosen)})
+        return json.loads(get(f'{self.base}/api/v1/label/{label}/values?{question}'))['data']
 
-def queries():
+
+def variables():
+    return json.loads(DASHBOARD.read_text())['templating']['list']
+
+
+def with_variables(expression, chosen):
+    """chosen: the value of each that is not All."""
+    for variable in variables():
+        expression = expression.replace('$' + variable['name'], chosen.get(variable['name'], variable['allValue']))
+    return expression
+
+
+def queries(**chosen):
     """(panel, expression) of every target of the dashboard."""
     for panel in json.loads(DASHBOARD.read_text())['panels']:
         for target in panel['targets']:
-            yield panel['title'], target['expr'].replace('$__rate_interval', WINDOW)
+            yield panel['title'], with_variables(target['expr'].replace('$__rate_interval', WINDOW), chosen)
 
 
 def has_figures(values):
@@ -112,8 +138,8 @@ class DashboardTest(unittest.TestCase):
 
     def test_prometheus_answers_every_query(self):
         metrics, edge, watch = free_port(), free_port(), free_port()
-        with tempfile.TemporaryDirectory() as folder, Server('--metrics-port', metrics) as server, \
-                Running(BIN / 'outrider-edge', 'serve', '--model', DRAFT, '--server',
+        with tempfile.TemporaryDirectory() as folder, Server('--metrics-port', metrics, '--token-file', key_of_robots(folder)) as server, \
+                Running(BIN / 'outrider-edge', 'serve', '--model', DRAFT, '--token-file', Path(folder, 'key'), '--server',
                         server.address, '--port', edge), \
                 Running('prometheus', f'--config.file={write_configuration(folder, metrics, edge)}',
                         f'--storage.tsdb.path={folder}/data',
@@ -129,6 +155,13 @@ class DashboardTest(unittest.TestCase):
                 missing = [(panel, query) for panel, query in missing
                            if not has_figures(prometheus.query(query))]
             self.assertEqual(missing, [])
+            offered = {variable['name']: prometheus.label_values(variable, {}) for variable in variables()}
+            self.assertEqual(offered, {'model': ['demo-target'], 'instance': sorted([f'127.0.0.1:{metrics}', f'127.0.0.1:{edge}']),
+                                       'tenant': ['robots']})
+            for name in ('model', 'instance'):  # each panel heeds them
+                for panel, query in queries(**{name: 'another'}):
+                    self.assertEqual(prometheus.query(query), [], panel)
+            self.assertTrue(any(prometheus.query(query) == [] for _, query in queries(tenant='another')))
 
 
 if __name__ == '__main__':

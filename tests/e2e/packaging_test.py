@@ -1,29 +1,19 @@
 #!/usr/bin/env python3
-"""The units by systemd's own judgement, what images are made from, and metrics behind HAProxy. Each part skips where its
-tool is missing: Debian's systemd and haproxy.
+"""The units by systemd's own judgement, and what images are made from. The first part skips without Debian's systemd.
 
   OUTRIDER_BIN=build/release/bin .venv-tests/bin/python3 tests/e2e/packaging_test.py
 
 SPDX-License-Identifier: Apache-2.0
 """
-import contextlib
-import http.client
 import re
 import shutil
-import socket
-import ssl
 import subprocess
 import tempfile
-import time
 import unittest
-import urllib.error
-import urllib.request
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, ROOT, Server, ending_with_us, free_port, make_certificate
+from programs import BIN, ROOT
 from runner import run_tests
-
-HAPROXY = shutil.which('haproxy') or shutil.which('haproxy', path='/usr/sbin')
 
 UNITS = sorted((ROOT / 'deploy/systemd').glob('*.service'))
 GPU = ROOT / 'deploy/systemd/outrider-edge-gpu.conf'  # a drop-in of the edge's unit
@@ -92,57 +82,6 @@ class Images(unittest.TestCase):
         self.assertGreater(len(wheels), 3)
         for wheel in wheels:
             self.assertRegex(wheel, r'^nvidia-[a-z-]+==\d+\.\d+\.\d+$')
-
-
-@unittest.skipUnless(HAPROXY, 'needs haproxy (Debian package haproxy)')
-class MetricsBehindHaproxy(unittest.TestCase):
-    """deploy/metrics-haproxy.cfg before a real server."""
-
-    KEY = 'k' * 64
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        cert, key = make_certificate(folder.name)
-        self.ca = Path(folder.name) / 'tls.crt'
-        cert.rename(self.ca)
-        key.rename(Path(folder.name) / 'tls.key')
-        inner, self.port = free_port(), free_port()
-        server = Server('--metrics-port', inner, '--metrics-host', '127.0.0.1')
-        self.addCleanup(server.stop)
-        self.proxy = subprocess.Popen(ending_with_us(HAPROXY, '-db', '-f', ROOT / 'deploy/metrics-haproxy.cfg'), env={
-            **CLEAN_ENVIRONMENT,
-            'OUTRIDER_LISTEN': f'127.0.0.1:{self.port}', 'OUTRIDER_CERT': str(self.ca),
-            'OUTRIDER_METRICS': f'127.0.0.1:{inner}', 'OUTRIDER_METRICS_KEY': self.KEY}, stderr=subprocess.DEVNULL)
-        self.addCleanup(self.proxy.wait)
-        self.addCleanup(self.proxy.terminate)
-        give_up = time.monotonic() + 30
-        while time.monotonic() < give_up and self.proxy.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', self.port), 1):
-                return
-            time.sleep(0.05)
-        self.fail('HAProxy does not listen')
-
-    def ask(self, key=None, path='/metrics', scheme='https'):
-        request = urllib.request.Request(f'{scheme}://127.0.0.1:{self.port}{path}')
-        if key is not None:
-            request.add_header('Authorization', f'Bearer {key}')
-        context = ssl.create_default_context(cafile=self.ca) if scheme == 'https' else None
-        try:
-            with urllib.request.urlopen(request, timeout=30, context=context) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, ''
-
-    def test_the_key_over_tls_reads_them_and_nothing_else_does(self):
-        status, text = self.ask(self.KEY)
-        self.assertEqual(status, 200)
-        self.assertIn('outrider_num_requests_running', text)
-        for wrong in (None, '', self.KEY[:-1], self.KEY + 'k', 'x' * 64):
-            self.assertEqual(self.ask(wrong)[0], 401, wrong)
-        self.assertEqual(self.ask(self.KEY, '/')[0], 404)
-        with self.assertRaises((OSError, http.client.HTTPException)):
-            self.ask(self.KEY, scheme='http')
 
 
 if __name__ == '__main__':

@@ -43,7 +43,7 @@ std::int64_t available_memory(const std::string& root) {
   return kUnlimited;
 }
 
-// What a control group still allows; its page cache counts as free.
+// The bytes that a control group still allows; its page cache counts as free.
 std::int64_t left_in_group(const std::string& folder, const char* limit, const char* usage) {
   const std::optional<std::int64_t> most = read_number(folder + limit);
   const std::optional<std::int64_t> used = read_number(folder + usage);

@@ -1,4 +1,4 @@
-// What the flags of outrider-server say, before anything is made of them.
+// The flags of outrider-server as they were given.
 //
 // Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace outrider {
 
-// What the server does unless a flag says otherwise.
+// The server's options unless a flag changes them.
 ServerOptions standing_options();
 
 struct ServerFlags {
@@ -30,7 +30,7 @@ struct ServerFlags {
   std::optional<DraftSource> draft_source;  // nothing: the model, if there is one, and look-up
 };
 
-// What a program that is a server brings along beyond outrider-server's own.
+// The parts that another server program adds to outrider-server's own.
 struct ServerParts {
   const char* program = "outrider-server";
   // Adds flags; they fill the server's.

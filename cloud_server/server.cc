@@ -277,7 +277,7 @@ std::string Server::render_metrics() {
        .traces = options_.tracer ? options_.tracer->counts() : Tracer::Counts()});
 }
 
-// Until a signal comes, or the device is lost.
+// Waits until a signal comes, or the device is lost.
 Server::Event Server::await_event() {
   sigset_t signals = ending_signals();
   sigaddset(&signals, SIGHUP);

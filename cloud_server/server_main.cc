@@ -139,7 +139,7 @@ void print_overruns(const PaceCounts& counts) {
   std::fflush(stdout);
 }
 
-// What edges are told before they write a prompt; empty: nothing.
+// The description that edges get before they write a prompt; empty if there is none.
 std::string description_of(const LoadedTarget& target, const std::string& served_name) {
   if (!target.tokenizer) return {};
   const std::string& own_name = target.model->info().name;
@@ -162,7 +162,7 @@ void fill_rpc(const ServerFlags& flags, const LoadedTarget& target, RpcServerOpt
   rpc.description = description_of(target, flags.server.served_model_name);
 }
 
-// What it drafts by. INVALID_ARGUMENT if the flags contradict each other.
+// The source by which it drafts. INVALID_ARGUMENT if the flags contradict each other.
 Result<DraftSource> draft_source(const ServerFlags& flags) {
   const bool has_model = !flags.target.draft_model.empty();
   const DraftSource source =

@@ -29,7 +29,7 @@ std::optional<std::uint64_t> admit_error() {
   return limit.admit(SystemClock().now());
 }
 
-// As a field, because a peer may have influenced the text.
+// The text is logged as a field, because a peer may have influenced it.
 void pass_on(gpr_log_func_args* line) {
   if (line->severity != GPR_LOG_SEVERITY_ERROR) {
     return log(LogLevel::kDebug, "grpc", {{"line", line->message}});

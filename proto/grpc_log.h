@@ -14,7 +14,7 @@ void take_over_grpc_log();
 
 // Errors that gRPC has logged since then.
 std::uint64_t grpc_errors();
-// Those of them that are failed TLS handshakes, in servers and channels of this process.
+// The errors among them that are failed TLS handshakes, in servers and channels of this process.
 std::uint64_t failed_handshakes();
 
 }  // namespace outrider

@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// As in PacedModel.
+// The same as in PacedModel.
 constexpr std::int32_t kPartsOfLayer = 8;
 
 }  // namespace
@@ -74,7 +74,7 @@ void SimDraft::fail(const Status& status) {
 
 namespace {
 
-// As small as possible, so that a leaked slot is noticed.
+// The engine is as small as possible, so that a leaked slot is noticed.
 std::unique_ptr<DraftEngine> make_engine(Simulation& simulation, Model& draft,
                                          const SimEdgeSetup& setup) {
   const auto capacity = static_cast<std::int32_t>(setup.drafter.max_positions +

@@ -94,7 +94,7 @@ struct SimEdgeSetup {
   SimDraft::Share draft_share = {};
   // Failover between the verifiers' two routes; nothing: there is one route.
   std::optional<FailoverSetup> failover = {};
-  // What there is so long after the beginning is given, unverified; nothing: it is not.
+  // The time after the beginning at which the text is given unverified; nothing if it is not.
   std::optional<Duration> due = {};
 };
 
@@ -116,7 +116,7 @@ class SimEdge final {
   const DeadlineDecorator* deadline() const { return deadline_.get(); }
   const Drafter& drafter() const { return drafter_; }
   SimDraft& draft() { return draft_; }
-  // Of the last stream started; 0: none yet.
+  // The epoch of the last stream started; 0 if there is none yet.
   std::uint32_t epoch() const { return epoch_; }
 
  private:

@@ -119,7 +119,7 @@ StreamId SimServer::connect(VerifyEngine::EventSink sink, StreamOwner owner) {
   return stream;
 }
 
-// As in the engine, an acknowledgement applies at once: it must make room while there is still time
+// An acknowledgement applies at once, as in the engine: it must make room while there is still time
 // to report.
 void SimServer::post(StreamId stream, EdgeMessage message) {
   const auto at = streams_.find(stream);

@@ -59,9 +59,9 @@ class DeferredModel final : public Model {
   void fail_next_pass(Status status) { failure_ = std::move(status); }
   int failed_passes() const { return failed_passes_; }
 
-  // Of the last pass since forget(); no rows if it failed or there was none.
+  // The counts of the last pass since forget(); no rows if it failed or there was none.
   const PassRowCounts& row_counts() const { return row_counts_; }
-  // What its tap would see, by ascending layer.
+  // The rows that its tap would see, by ascending layer.
   std::size_t layers() const { return kept_.size(); }
   std::int32_t layer(std::size_t index) const { return kept_[index].rows.layer; }
   void show(std::size_t index) const;
@@ -156,7 +156,8 @@ class SimServer final {
   void go_on();
   void begin_turn();
   void start_turn();
-  // Of the pass that was just computed. scored_before: rows that the pruner had already scored.
+  // The counts of the pass that was just computed. scored_before: rows that the pruner had already
+  // scored.
   PassRowCounts row_counts(std::uint64_t scored_before) const;
   void finish_turn();
   void send_report(StreamId stream, const ExitReport& report);

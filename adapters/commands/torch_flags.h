@@ -35,7 +35,7 @@ struct DataFlags {
 // Multiply-adds per second of a matrix product of a size that training has; a short measurement.
 double product_rate(at::ScalarType compute);
 
-// What every training run has: its directory, its schedule and its seed.
+// The flags of every training run: its directory, its schedule and its seed.
 void add_run_flags(CLI::App* command, RunOptions& options);
 
 // Everything that a run reads except models.

@@ -28,8 +28,8 @@ struct LabelTrainOptions : RunOptions {
 // The loss of the draft's logits at a batch's places.
 LabelLoss draft_loss(const Llama& draft, const LabelBatch& batch, double greedy_weight);
 
-// What training costs in addition to the labels: weights, gradients, moments and a step's
-// activations.
+// The memory that training takes in addition to the labels: weights, gradients, moments and a
+// step's activations.
 std::int64_t label_training_bytes(const Llama& draft, const LabelTrainOptions& options);
 // Multiply-adds of a forward pass over one token; a step takes three times as many.
 std::int64_t multiply_adds_per_token(const Llama& draft);

@@ -90,14 +90,14 @@ void alike(const WidthsInput& input, const Sizes& sizes, double budget, NarrowLa
   fit(fits);
 }
 
-// What may go at once: 32 neurons or a group, with what it is worth per weight.
+// The smallest part that is removed at once, 32 neurons or a group, with its worth per weight.
 struct Piece {
   double worth;
   std::size_t layer;
   bool is_group;
 };
 
-// Of what the level before has left.
+// The pieces that are left in the level before.
 std::vector<Piece> pieces_of(const WidthsInput& input, const Sizes& sizes,
                              const std::vector<LayerWidths>& widths) {
   std::vector<Piece> pieces;

@@ -13,7 +13,7 @@
 
 namespace outrider {
 
-// What the loss changes by if a unit is removed, in the first order: |gradient of a gate before its
+// The change of the loss when a unit is removed, in the first order: |gradient of a gate before its
 // output| (ElastiLM, equation 2).
 struct LayerImportance {
   std::vector<double> neurons;

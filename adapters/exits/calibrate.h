@@ -23,8 +23,8 @@ struct Judged {
 Calibration fit_calibration(std::span<const ExitSample> samples, double temperature,
                             const DraftPrior& prior);
 
-// What to add to drafted tokens' scores so that most rows with nodes choose right. samples: made
-// without a prior.
+// The prior that, added to drafted tokens' scores, lets most rows with nodes choose right. samples:
+// made without a prior.
 DraftPrior fit_prior(std::span<const ExitSample> samples);
 
 // Expected calibration error (Guo et al. 2017): over `bins` equal parts of [0, 1], the mean

@@ -16,7 +16,7 @@
 
 namespace outrider {
 
-// What exits share with their target, never trained.
+// The head that exits share with their target. It is never trained.
 struct FrozenHead {
   at::Tensor final_norm;  // [hidden] f32
   at::Tensor head;        // [vocab, hidden], in the compute type

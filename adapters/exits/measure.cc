@@ -100,7 +100,7 @@ void add_errors(const Passes& passes, std::size_t exit, ExitResult& result) {
   }
 }
 
-// 0 of an empty list. The median, because a pass that the machine disturbed counts only once.
+// The median, in which a pass that the machine disturbed counts only once; 0 for an empty list.
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + std::ssize(values) / 2;

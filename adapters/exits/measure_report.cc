@@ -1,4 +1,4 @@
-// What measure_exits() found, for people and scripts. SPDX-License-Identifier: Apache-2.0
+// Prints the figures of measure_exits() for people and scripts. SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
 #include <algorithm>

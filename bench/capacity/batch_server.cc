@@ -113,7 +113,7 @@ void BatchServer::start() {
     rounds += is_prompt(work) ? 0 : 1;
     if (is_prompt(work)) work.prompt -= static_cast<int>(part.rows);
   }
-  // What is left of a prompt keeps its place.
+  // The rest of a prompt keeps its place.
   for (std::size_t i = parts.size(); i-- > 0;) {
     const auto at = waiting_.begin() + static_cast<std::ptrdiff_t>(parts[i].index);
     if (batch[i].prompt > 0) {

@@ -59,8 +59,8 @@ struct BatchWork {
   std::int64_t rows() const { return prompt > 0 ? prompt : drafted + 1; }
 };
 
-// What the next pass takes of the work that waits, first come first: for each its place and how
-// many rows. A prompt may be read in parts. Empty: the device waits.
+// A part of the waiting work that the next pass takes, first come first: its place and its rows. A
+// prompt may be read in parts. Empty: the device waits.
 struct BatchPart {
   std::size_t index = 0;
   std::int64_t rows = 0;

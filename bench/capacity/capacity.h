@@ -60,7 +60,7 @@ inline bool is_ours(CapacityContender contender) {
          drafts_beside(contender);
 }
 
-// What bounds a session: answers of which 95 % keep both.
+// The bounds of a session: 95 % of the answers keep both.
 struct CapacitySlo {
   double tpot_ms = 100;
   double ttft_ms = 5000;
@@ -102,7 +102,7 @@ Result<CapacityRun> run_capacity(const CapacityQuestion& question, CapacityConte
 std::size_t max_sessions(const std::function<bool(std::size_t)>& holds, std::size_t guess,
                          std::size_t limit);
 
-// What a contender reaches at its best tuning. One of each per seed, in their order.
+// The figures of a contender at its best tuning, one of each per seed, in their order.
 struct CapacityFigures {
   CapacityContender contender = CapacityContender::kPlain;
   CapacityTuning best = {};
@@ -123,7 +123,7 @@ struct DrafterFigures {
   double server_share() const;
 };
 
-// Who should draft for so many sessions.
+// The contender that should draft for this number of sessions.
 struct DraftersAtLoad {
   std::size_t clients = 0;
   DrafterFigures by_clients = {};
@@ -141,7 +141,8 @@ double law_factor(const CapacityQuestion& question, const CapacityFigures& coloc
 
 // The mean over seeds.
 Estimate mean_of(const std::vector<double>& by_seed);
-// Of the means, seeds drawn together. Both have one value per seed; 0 if nothing is below.
+// The ratio of the means, with seeds drawn together. Both have one value per seed; 0 if nothing is
+// below.
 Estimate ratio_of_means(const std::vector<double>& above, const std::vector<double>& below);
 
 }  // namespace outrider

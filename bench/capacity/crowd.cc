@@ -10,7 +10,7 @@ namespace {
 
 // Rounds that a client may be ahead of the text that it has.
 constexpr int kMaxRoundsAhead = 4;
-// Of a part of an answer that says how fast it was.
+// The least length of an answer's part whose speed is meaningful.
 constexpr int kMinTokens = 16;
 
 }  // namespace
@@ -78,7 +78,7 @@ void Crowd::receive(Client& client, int tokens) {
   if (habit_ != DraftHabit::kNone) go_on(client, client.end - 1);
 }
 
-// Of an answer that has begun; nothing if too little of it was measured to say.
+// The time per token of an answer that has begun; nothing if too little of it was measured to say.
 std::optional<double> Crowd::tpot_ms(const Client& client) const {
   const bool complete = client.end >= client.lengths.answer;
   const bool whole = complete && client.asked >= measured_from_ && client.tokens > 0;

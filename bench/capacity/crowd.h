@@ -34,7 +34,7 @@ struct CrowdRound {
   int text_end = 0;  // tokens that the client had: the first follows them, or a token sent before
 };
 
-// What a server did in the whole run.
+// The counts of a server over the whole run.
 struct CrowdServerCounts {
   std::uint64_t passes = 0;
   std::uint64_t rows = 0;
@@ -60,7 +60,7 @@ class CrowdServer {
   std::function<void(std::size_t client, int tokens)> on_tokens;
 };
 
-// What a client does for its next tokens.
+// The way in which a client gets its next tokens.
 enum class DraftHabit : std::uint8_t {
   kNone,         // the server goes on by itself
   kWaits,        // drafts after a verdict

@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-// What a number is drawn for.
+// The purposes for which numbers are drawn.
 enum class Draw : std::uint64_t { kPrompt, kAnswer, kThink, kToken };
 
 double draw(const ClientLoad& load, const RequestId& request, Draw what, int position = 0) {

@@ -14,7 +14,7 @@
 namespace outrider {
 namespace {
 
-// What the target writes for ever, and what a wrong draft has.
+// The token that the target always writes, and the token of a wrong draft.
 constexpr TokenId kRight = 0;
 constexpr TokenId kWrong = 1;
 // Where there is a draft model, a prompt begins with so much more than its client's number, so that
@@ -74,7 +74,8 @@ TokenId vocab_size(const ClientLoad& load, bool drafts) {
                 : kFirstClient;
 }
 
-// Of prompt and answer; lengths_of() draws up to one and a half times the means.
+// The most tokens of prompt and answer together; lengths_of() draws up to one and a half times the
+// means.
 Position longest_text(const ClientLoad& load) {
   return 2 * (Position{load.prompt} + load.answer) + 2;
 }
@@ -104,7 +105,7 @@ VerifierServer::VerifierServer(Simulation& simulation, const ClientLoad& load,
           }),
       sessions_(load.clients) {}
 
-// What the draft beside the target guesses behind the row.
+// The guess of the draft beside the target for the token behind the row.
 Guess VerifierServer::drafted(const Row& row) {
   const Position position = row.cache->slots().position(row.slot);
   if (position == 0) {

@@ -16,10 +16,10 @@ struct NoiseOfWords {
   bool bounded() const;
 };
 
-// Of the words [begin, begin + count). count: a multiple of 16.
+// The noise of the words [begin, begin + count). count: a multiple of 16.
 NoiseOfWords noise_of_words(std::uint32_t begin, std::uint64_t count);
 
-// Of the first and the last 2^24 words, where noise is extreme.
+// The noise of the first and the last 2^24 words, where noise is extreme.
 NoiseOfWords noise_of_end_words();
 
 }  // namespace outrider

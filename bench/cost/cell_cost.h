@@ -77,7 +77,7 @@ const char* title_of(CostKind kind);
 
 inline constexpr std::size_t kCostKinds = enum_names<CostKind>.size();
 
-// What an answer used; the mean over a cell's answers.
+// The resources that an answer used; the mean over a cell's answers.
 struct AnswerUse {
   double input_tokens = 0;
   double output_tokens = 0;
@@ -157,8 +157,8 @@ struct ModelledPair {
   AnswerUse plain = {}, edge = {};
   CellCost plain_cost = {}, edge_cost = {};
 
-  // What a millisecond of round trip adds to a drafted token; nothing for kinds that are not paid
-  // by time.
+  // The cost that a millisecond of round trip adds to a drafted token; nothing for kinds that are
+  // not paid by time.
   std::optional<double> cost_of_a_round_trip_ms(CostKind kind, const Prices& prices) const;
 };
 

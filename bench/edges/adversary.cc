@@ -58,7 +58,7 @@ void Adversary::cancel() {
   send(Cancel{});
 }
 
-// As an honest edge's tree numbers its nodes.
+// Nodes are numbered as in an honest edge's tree.
 void Adversary::send_own(const std::vector<NodeIndex>& nodes) {
   if (nodes.empty()) asked_.insert(tree_.end());
   Grow grow = tree_.send(nodes);

@@ -59,7 +59,7 @@ class Adversary final {
   const MirroredTree& tree() const { return tree_; }
   const AdversaryScript& script() const { return script_; }
   bool cancelled() const { return cancelled_; }
-  // Of this stream: whether it ever requested a policy, and where an empty Grow requested a pass.
+  // Whether this stream ever requested a policy, and where an empty Grow requested a pass.
   bool ever_eager() const { return ever_eager_; }
   bool ever_wanted_exits() const { return ever_wanted_exits_; }
   bool asked_at(Position position) const { return asked_.contains(position); }
@@ -78,7 +78,7 @@ class Adversary final {
   SeededRandom& random_;
   const Send send_;
 
-  // Of the stream that is open.
+  // These belong to the stream that is open.
   MirroredTree tree_;
   Limits limits_;
   Policy policy_;

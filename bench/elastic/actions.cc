@@ -21,7 +21,7 @@
 namespace outrider {
 namespace {
 
-// What a text ends with, to act on.
+// Finds the action that a text ends with.
 class ActionPattern final {
  public:
   static Result<ActionPattern> of(const ActionPrompts& asked) {

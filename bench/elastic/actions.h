@@ -1,5 +1,5 @@
-// What levels say where an answer is good for something only if it ends with the right action, as
-// the robot's (docs/elastic.md).
+// Scores levels where an answer is useful only if it ends with the right action, as the robot's
+// does (docs/elastic.md).
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once

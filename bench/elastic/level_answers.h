@@ -16,7 +16,7 @@
 
 namespace outrider {
 
-// What is loaded, as the flags of outrider-edge name it.
+// The models to load, under the names of outrider-edge's flags.
 struct LevelAnswersOptions {
   std::string target;
   std::string elastic = {};                  // empty: a pack's own levels, or none

@@ -90,7 +90,7 @@ def is_instruction(line):
 
 
 def look_at(name, lines):
-    """What a product's instructions show: copies, reads, and instructions to each of the tensor cores'."""
+    """Counts a product's instructions: copies, reads, and instructions to each of the tensor cores'."""
     text = '\n'.join(lines)
     seen = {'copies': len(re.findall(r'LDGSTS\.\S*128', text)), 'wide_reads': len(re.findall(READS[name.startswith('few_rows')], text)),
             'mma': len(TENSOR_CORES.findall(text))}

@@ -1,4 +1,4 @@
-// What the check on a GPU needs of kernels of its own: memory filled with numbers, and the device's
+// The kernels that only the check on a GPU needs: memory filled with numbers, and the device's
 // ceilings.
 //
 // Thread rule: as the cuda backend's kernels. SPDX-License-Identifier: Apache-2.0

@@ -27,7 +27,7 @@ class AttentionLaunch final {
   AttentionLaunch(CudaMemory& memory, const cuda::Heads& shape, std::int64_t rows,
                   std::int32_t positions);
 
-  // Of the keys and values.
+  // The bytes of the keys and values.
   std::int64_t bytes() const { return bytes_; }
   const cuda::Attention& attention() const { return attention_; }
   void run(void* stream) const;
@@ -61,7 +61,7 @@ class PassLaunches final {
 
   PassLaunches(CudaMemory& memory, const WeightKind& kind);
 
-  // Of all weights, and of keys and values.
+  // The bytes of all weights, keys and values.
   std::int64_t bytes() const { return bytes_; }
   // Before run() of as many rows, of one session.
   void prepare(std::int64_t rows);
@@ -83,7 +83,7 @@ class PassLaunches final {
   float *hidden_, *weight_, *normed_, *flat_, *rotated_, *attended_, *gate_, *up_, *logits_;
   std::byte* quantized_;
   cuda::HeadPlacement placement_;
-  // Of the last prepare().
+  // The rows of the last prepare().
   std::int64_t rows_ = 0;
   cuda::Attention attention_;
 };

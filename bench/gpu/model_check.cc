@@ -151,7 +151,8 @@ std::shared_ptr<const ModelFiles> first_layers(std::shared_ptr<const ModelFiles>
   return {kept, &kept->files};
 }
 
-// As an answer goes: a prompt in one pass, a tree behind it, then the likeliest tokens one by one.
+// Computes as an answer does: a prompt in one pass, a tree behind it, then the likeliest tokens one
+// by one.
 class AnswerCheck {
  public:
   AnswerCheck(Model& model, std::string label, RowBook& book)
@@ -202,7 +203,7 @@ class AnswerCheck {
     return {};
   }
 
-  // Of the last row.
+  // The likeliest token of the last row.
   std::int32_t likeliest() const {
     const auto first = out_.logits.end() - model_.info().vocab_size;
     return static_cast<std::int32_t>(std::max_element(first, out_.logits.end()) - first);

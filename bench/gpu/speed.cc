@@ -108,7 +108,7 @@ struct Copies {
     return one.type == WeightType::kQuantized ? bytes_of(one) : cuda::lane_panel_bytes(one);
   }
 
-  // Of one product.
+  // The time of one product.
   double seconds(std::int64_t rows, const cuda::ProductChoice& choice, double least) {
     x.rows = rows;
     const double all = median_seconds(

@@ -44,7 +44,7 @@ struct AnswerFigures {
   double wire_up = 0;  // TCP payload, measured by the emulated link
   double wire_down = 0;
   std::optional<PredraftStats> predraft;
-  // Of all passes, including the prefill.
+  // The counts of all passes, including the prefill.
   CountsByBranch drafted_per_branch;
   CountsByBranch accepted_per_branch;
 

@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// As messages of the protocol take them, about.
+// The approximate sizes of the protocol's messages.
 constexpr std::size_t kFrameBytes = 24;
 constexpr std::size_t kOpenBytes = 280;
 constexpr std::size_t kTokenBytes = 3;

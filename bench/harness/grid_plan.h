@@ -83,7 +83,7 @@ struct GridVariant {
   bool without_exits = false;  // its server has no exits
   DraftPlace place = DraftPlace::kEdge;
   bool drafts_blocks = false;  // one step of the draft guesses a whole round; virtual clock only
-  // What its server drafts by, with the same draft model; virtual clock only.
+  // The source by which its server drafts, with the same draft model; virtual clock only.
   DraftSource server_drafts = DraftSource::kNone;
   bool server_draft_alone = false;  // the server's draft model has a device of its own
   std::string best_of = {};         // the contender of which this is one variant; the best counts

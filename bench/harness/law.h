@@ -76,9 +76,9 @@ std::optional<double> asked_pass_ms(const AnswerFigures& figures, const PaceCurv
 // The law with a cell's own figures; nothing if the figures of its strategy are not known.
 std::optional<LawRow> law_of(const GridCell& cell, const LawPace& pace);
 
-// What pre-drafting saved per token compared with plain speculation, beside what the law predicts
-// with the run's own r, where late hits count with their lateness: (r_sd - r_fsd) γ T_p / τ.
-// Nothing if no more was drafted ahead (a server without exits).
+// The time that pre-drafting saved per token compared with plain speculation, beside the law's
+// prediction with the run's own r, where late hits count with their lateness: (r_sd - r_fsd) γ T_p
+// / τ. Nothing if no more was drafted ahead (a server without exits).
 struct FsdSaving {
   double measured_ms = 0;
   double law_ms = 0;

@@ -30,8 +30,8 @@ struct Claim {
   std::string base;
 };
 
-// What the claim lacks, one sentence each; empty: nothing. For a real network nothing is required,
-// because its impairments are unknown.
+// The evidence that the claim lacks, one sentence each; empty if it lacks none. For a real network
+// nothing is required, because its impairments are unknown.
 std::vector<std::string> missing_evidence(const GridResult& result, const Claim& claim,
                                           std::size_t least_answers);
 

@@ -197,7 +197,7 @@ void VirtualExecutor::use_prompt(std::size_t prompt) {
   draft_.forget();
 }
 
-// As the generator sets an answer up.
+// Sets an answer up as the generator does.
 SimEdgeSetup VirtualExecutor::setup_of(const GridVariant& variant, std::size_t prompt,
                                        const SamplingParams& sampling) const {
   const EncodedPrompt& encoded = prompts_[prompt];

@@ -80,8 +80,8 @@ class VirtualExecutor final : public AnswerExecutor {
   const Tokenizer tokenizer_;
   const std::vector<EncodedPrompt> prompts_;  // [prompt]
   std::optional<std::size_t> prompt_;         // whose rows the models have memoized
-  // Of drafts beside the target, by setting and variant: each has a server of its own, which has
-  // answered the prompts before, but not this one.
+  // The experience with drafts beside the target, by setting and variant: each has a server of its
+  // own, which has answered the prompts before, but not this one.
   std::map<std::pair<std::string, std::string>, DraftExperience> draft_experiences_;
 };
 

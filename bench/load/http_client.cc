@@ -202,7 +202,7 @@ Status send_all(int socket, std::string_view bytes, const Address& server) {
   return {};
 }
 
-// What an HTTP status stands for, with OpenAI's error message if the body has one.
+// The error for which an HTTP status stands, with OpenAI's error message if the body has one.
 Status error_of(int status, const std::string& body, const HttpCall& call) {
   std::string message = call.server.to_string() + call.path + ": HTTP " + std::to_string(status);
   const Result<Json> json = parse_json(body, "the reply");

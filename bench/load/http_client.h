@@ -26,7 +26,7 @@ class HttpReplyReader final {
   Status take(std::string_view bytes);
 
   int status() const { return status_; }  // 0 until the headers are complete
-  // What came of the body since the last call.
+  // The part of the body that came since the last call.
   std::string take_body() { return std::exchange(body_, {}); }
   bool done() const { return state_ == State::kDone; }
   // Whether the reply is whole now that the connection has ended.

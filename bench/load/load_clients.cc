@@ -103,8 +103,8 @@ class OpenAiClient final : public LoadClient {
     return {};
   }
 
-  // What the usage counts beyond the events: tokens of half characters, several in one event, and
-  // the one that ends the answer.
+  // Adds the tokens that the usage counts beyond the events: tokens of half characters, several in
+  // one event, and the one that ends the answer.
   static void settle(ClientAnswer& answer) {
     const std::uint64_t seen = answer.arrivals.size();
     if (answer.tokens == 0) answer.tokens = seen;  // a server that does not report usage

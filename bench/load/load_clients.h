@@ -25,7 +25,7 @@ struct LoadPrompt {
   std::vector<TokenId> ids;  // the same in the model's chat template
 };
 
-// Of all requests.
+// The answers to all requests.
 struct LoadAnswers {
   Position max_tokens = 128;
   double temperature = 0;

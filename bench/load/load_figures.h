@@ -1,4 +1,4 @@
-// What a load measured: the figures of its requests, with the names and definitions of vLLM's
+// The results of a load: the figures of its requests, with the names and definitions of vLLM's
 // serving benchmark, and what the server counted meanwhile.
 //
 //   TTFT  from the request's arrival to its first token
@@ -83,7 +83,7 @@ std::optional<double> jain_index(std::span<const double> shares);
 std::optional<double> full_load_tokens_per_s(std::span<const LoadSample> requests,
                                              std::size_t clients);
 
-// What a server has counted since it started, or between two times (its page /metrics).
+// The counters of a server since it started, or between two times (its page /metrics).
 struct ServerCounters {
   double device_passes = 0;  // that decided tokens
   double rows = 0;

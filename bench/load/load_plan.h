@@ -1,5 +1,5 @@
-// What a load asks for, and when: the clients, the arrivals of requests, and who sends which
-// prompt.
+// The requests of a load and their times: the clients, the arrivals of requests, and who sends
+// which prompt.
 //
 // Open loop: requests arrive as a Poisson process of `request_rate` a second, whether earlier ones
 // are answered or not, and go to the clients of each kind in the shares in which these are there.

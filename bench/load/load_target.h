@@ -57,8 +57,8 @@ class LoadTarget final {
   const Address& rpc() const { return *rpc_; }
   const Address& openai() const { return *openai_; }
 
-  // Of that client of its kind; empty: none. Clients take the tenants' keys in turn, greedy
-  // sessions the last one.
+  // The key of that client among those of its kind; empty if it has none. Clients take the tenants'
+  // keys in turn, greedy sessions the last one.
   std::string key_of(ClientKind kind, std::size_t number) const;
 
   // Nothing if no page of metrics was named. Errors: those of reading it.

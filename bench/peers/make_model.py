@@ -49,7 +49,7 @@ def add_keys(writer, context, vocabulary):
 
 
 def random_matrix(random, outputs, inputs, kind):
-    """As blocks of the type."""
+    """Returns the numbers as blocks of the type."""
     if kind.name not in RANDOM_BLOCKS:
         return quantize(random.standard_normal((outputs, inputs), dtype=np.float32) * np.float32(0.02), kind)
     elements, size = gguf.GGML_QUANT_SIZES[kind]

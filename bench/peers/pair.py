@@ -104,7 +104,7 @@ def measure(options, prompts):
 
 
 def ratio(numerator, denominator, prompts, value):
-    """Of the medians of a value over rounds, multiplied over prompts: (value, low, high)."""
+    """Returns the ratio of a value's medians over rounds, multiplied over prompts: (value, low, high)."""
     rounds = range(len(numerator[0]))
     pairs = [[(value(numerator[at][r]), value(denominator[at][r])) for at in prompts] for r in rounds]
 

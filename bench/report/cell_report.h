@@ -26,7 +26,7 @@
 
 namespace outrider {
 
-// What the answers of a cell used, for its costs.
+// The resources that the answers of a cell used, for its costs.
 
 // The mean of the answers.
 AnswerUse use_of(std::span<const EdgeAnswer* const> answers);
@@ -41,7 +41,7 @@ struct ServiceLimits {
   bool kept_by(const AnswerRecord& record) const;
 };
 
-// What a later comparison needs of one request.
+// The values of one request that a later comparison needs.
 struct RequestSample {
   std::uint64_t prompt = 0;
   std::uint64_t repetition = 0;

@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-// What is compared of a report's cell.
+// The values of a report's cell that are compared.
 struct CellRecord {
   std::string setting;
   std::string variant;

@@ -31,7 +31,7 @@ std::optional<Estimate> bootstrap(
     std::size_t prompts,
     const std::function<std::optional<double>(std::span<const std::size_t>)>& statistic);
 
-// Of independent samples. share: 0.5 for the median.
+// The quantile of independent samples. share: 0.5 for the median.
 double quantile(std::vector<double> samples, double share);
 std::optional<Estimate> median(std::span<const double> samples);
 
@@ -55,8 +55,8 @@ std::optional<Spread> spread_of(const std::vector<double>& samples);
 // samples: not empty.
 Estimate sample_quantile(std::vector<double> samples, double share);
 
-// Of samples that were counted: counts[i] lie in [i, i + 1) steps, and the upper end is used. At
-// least one count is not 0.
+// The quantile of samples that were counted: counts[i] lie in [i, i + 1) steps, and the upper end
+// is used. At least one count is not 0.
 Estimate counted_quantile(std::span<const std::uint64_t> counts, double step, double share);
 
 // The limit that a measured value must reach for a claim to hold. It is compared with the

@@ -150,7 +150,7 @@ struct TreeResults {
   const std::vector<AnswerFigures>* of(const std::string& rival) const;
 };
 
-// What rivals learn of the device across answers, by name.
+// The device's behaviour as rivals learn it across answers, by name.
 using RivalMemories = std::map<std::string, std::shared_ptr<AnswerMemory>>;
 
 // Progress goes to stderr. Errors: of the prompts' file, the pace's name, and answers.

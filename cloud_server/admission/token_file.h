@@ -24,7 +24,7 @@
 
 namespace outrider {
 
-// Of one tenant; 0: no limit.
+// The limits of one tenant; 0 means no limit.
 struct TenantLimits {
   std::uint32_t sessions = 0;
   std::uint32_t queued_requests = 0;  // sessions without their first token

@@ -58,7 +58,7 @@ std::uint16_t port_in(const sockaddr_storage& peer) {
                                          : reinterpret_cast<const sockaddr_in6&>(peer).sin6_port);
 }
 
-// As gRPC writes peers.
+// peer is written as gRPC writes it.
 std::string endpoint_of(const std::string& peer) {
   return endpoint(host_of(peer), peer.substr(peer.rfind(':') + 1));
 }

@@ -1,4 +1,5 @@
-// What all streams of one server share: engine, limits, counters. Thread rule: any thread.
+// The state that all streams of one server share: engine, limits, counters. Thread rule: any
+// thread.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// What callers of the operating system share: a file descriptor with one owner, and the text of an
+// Shared by callers of the operating system: a file descriptor with one owner, and the text of an
 // error number.
 //
 // Thread rule: values; pure functions. SPDX-License-Identifier: Apache-2.0

@@ -30,7 +30,7 @@ GenerationConfig without_drafter(GenerationConfig config) {
   return config;
 }
 
-// Of the first answers, at most so many; ms.
+// The time of the first answers, at most this many; ms.
 double sum_of(const TriedDrafter& figures, std::size_t most) {
   double sum = 0;
   for (const TrialAnswers::Taken& taken : figures.answers | std::views::take(most)) {
@@ -104,7 +104,7 @@ Result<Advice> DeviceDoctor::examine() {
   return judge();
 }
 
-// What the user named, or else all that need no more than he has.
+// The drafters that the user named, or else all whose files are at hand.
 std::vector<DeviceDoctor::Drafter> DeviceDoctor::drafters() const {
   std::vector<Drafter> drafters;
   const auto add = [&](DraftSource source, const std::string& model, std::string flags) {

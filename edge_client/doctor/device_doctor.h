@@ -1,5 +1,5 @@
-// Who should draft for a target on this device: nobody, a draft model, look-up, or a smaller level
-// of the target itself.
+// Finds the best drafter for a target on this device: none, a draft model, look-up, or a smaller
+// level of the target itself.
 //
 // Each is loaded alone, so that each has the whole memory budget, and answers the same prompts. The
 // first third of them chooses the best, the others judge it; who is slower there than one before it

@@ -58,7 +58,7 @@ Advice advise(const DraftingWay& candidate, std::span<const Trial> trials);
 bool is_decided(const Advice& advice);
 std::string verdict_of(const Advice& advice);  // one sentence
 
-// What the answers met, all together.
+// The conditions that the answers met, all together.
 struct Surroundings {
   std::optional<double> rtt_ms;     // median; of the network, without the server's queue
   std::optional<double> jitter_ms;  // 95th percentile less median

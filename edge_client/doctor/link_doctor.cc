@@ -124,7 +124,7 @@ std::vector<LinkDoctor::Candidate> LinkDoctor::candidates() const {
           {DraftSide::kEdge, way(Strategy::kMirror, 8)}};
 }
 
-// Who comes later may find the answer again: so each comes first, second and so on equally often.
+// A later candidate may find the answer again, so each comes first, second and so on equally often.
 Result<LinkDoctor::Candidate> LinkDoctor::screen(const std::vector<Candidate>& all,
                                                  std::size_t prompts) {
   std::vector<double> sums(all.size());

@@ -25,12 +25,12 @@ struct ClockOffset {
   Duration uncertain{0};
 };
 
-// What the server said of itself.
+// The facts that the server stated about itself.
 class ServerNotes final : public SessionObserver {
  public:
   void on_opened(const Opened& opened, Duration took, bool reconnected) override;
   const Opened& opened() const { return opened_; }
-  // Of the opening that took least; nothing if the server does not send it.
+  // The clock's offset by the opening that took least time; nothing if the server does not send it.
   const std::optional<ClockOffset>& clock() const { return clock_; }
   // Whether it has added nodes of its own to an answer that allowed it.
   bool server_drafts() const { return server_drafts_; }
@@ -50,7 +50,7 @@ class LinkDoctor final {
   // FAILED_PRECONDITION: hardly an answer is longer than one verdict. DATA_LOSS: two ways gave two
   // texts. Else why an answer failed.
   Result<Advice> examine();
-  // What all answers met, and the link's speed.
+  // The conditions that all answers met, and the link's speed.
   Result<Surroundings> surroundings() const;
 
  private:

@@ -37,13 +37,13 @@ class QuietListener final : public AnswerListener {
 
 class TrialAnswers final {
  public:
-  // Of one answer.
+  // The figures of one answer.
   struct Taken {
     std::vector<TokenId> ids;
     std::optional<double> ms;  // of its tokens, ms; nothing: it came at once
   };
 
-  // Of these texts, as prompts of this setup's target. on_line: gets a line for each answer.
+  // Takes these texts as prompts of this setup's target. on_line: gets a line for each answer.
   static Result<TrialAnswers> of(EdgeSetup& setup, const std::vector<std::string>& prompts,
                                  std::function<void(const std::string&)> on_line,
                                  std::stop_token stop);
@@ -59,8 +59,8 @@ class TrialAnswers final {
   Result<Taken> answer(Generator& generator, std::size_t prompt, const AnswerConfig& config,
                        const DraftingWay& way);
 
-  // Of the answers since forget(), without warm-ups: records, and round trips of passes that were
-  // asked for.
+  // Figures of the answers since forget(), without warm-ups: records, and round trips of passes
+  // that were asked for.
   const std::vector<AnswerRecord>& records() const { return records_; }
   const std::vector<double>& round_trips_ms() const { return round_trips_ms_; }
   void forget();

@@ -10,7 +10,7 @@ constexpr Duration kLongest = std::chrono::seconds(60);
 constexpr Duration kShortest = std::chrono::milliseconds(50);
 constexpr int kMaxDoublings = 12;
 
-// What a change that does not last costs: the silence before the loss is known, and a new stream.
+// The cost of a change that does not last: the silence before the loss is known, and a new stream.
 constexpr double kChangeSeconds = 1;
 
 // Between two probes: a part of what the link must show, within these bounds.

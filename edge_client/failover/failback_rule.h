@@ -27,7 +27,7 @@ class FailbackRule final {
   TimePoint next_probe() const { return next_probe_; }
   // How long to wait for an answer: as long as the quickest took, and some more.
   Duration patience() const;
-  // What a connection and an answer took, at best; nothing until a probe was good.
+  // The least time that a connection and an answer took; nothing until a probe was good.
   std::optional<Duration> quickest() const { return quickest_; }
   void on_probe_sent() { next_probe_ = TimePoint::max(); }
   // took: of a good one.

@@ -34,8 +34,8 @@ inline constexpr auto enum_names<Mode> = std::to_array<EnumName<Mode>>(
 struct FailoverOptions {
   bool strict_target = false;  // this device's takes over only if it gives the same bits
   Position standby_lag = 0;    // as Standby says
-  // What makes a link count as lost. first_patience: of a server that has given no verdict yet.
-  // min_rate: that the server must bring; 0: as much as this device.
+  // The conditions under which a link counts as lost. first_patience: for a server that has given
+  // no verdict yet. min_rate: the least rate of the server; 0 means that of this device.
   LinkFloors link = {.first_patience = std::chrono::seconds(5)};
   // So long the link must be good before the server takes over again.
   Duration failback_after = std::chrono::seconds(2);
@@ -44,7 +44,7 @@ struct FailoverOptions {
 // The two targets of an answer, and how it goes from one to the other.
 struct FailoverSetup {
   FailoverOptions options;
-  // Of this device's target.
+  // The identity of this device's target.
   std::string fingerprint;
   std::string arithmetic_id;
   bool other_model = false;  // it may be another model than the server's
@@ -52,7 +52,7 @@ struct FailoverSetup {
   std::array<std::string, 2> replaced;
 };
 
-// Of all answers of an edge so far.
+// The memory of all answers of an edge so far.
 struct FailoverMemory {
   explicit FailoverMemory(Duration failback_after) : failback(failback_after) {}
 
@@ -63,7 +63,7 @@ struct FailoverMemory {
   std::optional<std::string> forbidden;  // why the server may not be used
 };
 
-// Of one answer.
+// The figures of one answer.
 struct FailoverFigures {
   std::uint64_t failovers = 0;  // from the server to this device
   std::uint64_t failbacks = 0;

@@ -153,7 +153,7 @@ void FailoverSession::on_verdict(const Verdict& verdict) {
   memory_.failback.on_rates(memory_.online_rate.per_s(), memory_.offline_rate.per_s());
 }
 
-// What to do beside the session, whatever has happened.
+// Does the work beside the session that follows any event.
 void FailoverSession::review() {
   if (memory_.route == Route::kOnline) {
     if (!may_use(Route::kOffline) || pass_runs_ || !opened_) return;

@@ -85,13 +85,13 @@ class FailoverSession final : public AnswerSession {
   bool has_opened_ = false;                 // one has
   bool offline_text_ = false;               // this device decided some of the answer
 
-  // Of the stream that is open.
+  // These belong to the stream that is open.
   std::uint32_t epoch_ = 0;
   bool opened_ = false;
   bool pass_runs_ = false;
   Open open_;
   std::optional<TimePoint> silent_since_;  // of a server that works ahead, and was left for that
-  // Of the stretch on this route.
+  // These belong to the stretch on this route.
   TimePoint since_{};
   std::size_t tokens_ = 0;
 

@@ -11,7 +11,7 @@ namespace {
 // A silence of so many gaps is none of the usual ones.
 constexpr int kGaps = 4;
 constexpr Duration kMinSilence = std::chrono::milliseconds(500);
-// What stays of the longest gap with each message.
+// The factor by which the longest gap shrinks with each message.
 constexpr double kKept = 0.9;
 // An outage is waited for so many times as long as the last ones were.
 constexpr double kOutageSlack = 1.25;

@@ -8,7 +8,8 @@ namespace outrider {
 std::optional<StandBy> Standby::follow(std::span<const TokenId> text, const Open& like,
                                        const std::string& session) {
   const auto end = static_cast<Position>(text.size());
-  // As much comes during the next pass as came during the last one; the first one read the prompt.
+  // The next pass is assumed to bring as much text as the last one did; the first one read the
+  // prompt.
   if (std::exchange(has_ended_, false) && passes_ > 1) behind_ = 2 * (end - covered_);
   // Half of the lag, as the text goes on while it is read.
   if (lag_ == 0 || broken_ || busy_ || end - covered_ < (lag_ + 1) / 2) return std::nullopt;

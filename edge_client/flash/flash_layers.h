@@ -1,5 +1,5 @@
-// What the streams of a pack's layers (streamed_layers.h) and of its experts (streamed_experts.h)
-// have in common: memory for what stays, the stream for the rest, and a log of passes.
+// The common parts of the streams of a pack's layers (streamed_layers.h) and of its experts
+// (streamed_experts.h): memory for what stays, the stream for the rest, and a log of passes.
 //
 // Thread rule: as layer_store.h; stats() and log() from any. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -32,7 +32,7 @@ class FlashLayers : public LayerStore {
   void set_gate(ComputeGate& gate) { gate_ = &gate; }
 
   StreamStats stats() const { return stream_ != nullptr ? stream_->stats() : StreamStats{}; }
-  // Of passes that are streamed in part or whole; empty where all is pinned.
+  // The log of passes that are streamed in part or whole; empty where all is pinned.
   StreamLog& log() { return log_; }
   const std::string& description() const { return description_; }
 

@@ -21,7 +21,8 @@ namespace {
 // The program itself, its stacks, tokenizer and messages.
 constexpr std::uint64_t kProgramBytes = 48 << 20;
 
-// Of a pass over as many rows as the context has, and the logits of the widest round.
+// The activations of a pass over as many rows as the context has, and the logits of the widest
+// round.
 std::uint64_t activation_bytes(const ModelConfig& config) {
   constexpr std::uint64_t kLogitRows = 65;
   const auto wide = static_cast<std::uint64_t>(config.vocab_size) * kLogitRows * sizeof(float);

@@ -33,8 +33,9 @@ struct FlashOptions {
   ExtentReaderOptions reading = {};
   ComputeGate* gate = nullptr;  // closed while a pass computes; null: none
   double bandwidth = 0;         // bytes per second of an emulated device; 0: as fast as this one
-  // Of an elastic model, by name: the largest level that is read, empty: the full one; and one that
-  // is in memory whole, with the output matrix, empty: as large a one as the budget allows.
+  // The names of an elastic model's levels: the largest one that is read, where empty means the
+  // full one; and one that is in memory whole, with the output matrix, where empty means as large a
+  // one as the budget allows.
   std::string level = {};
   std::string resident_level = {};
 };
@@ -48,19 +49,20 @@ class FlashModel final {
   static Result<std::unique_ptr<FlashModel>> open(ModelPack pack, const FlashOptions& options,
                                                   Clock& clock);
 
-  // What open() will do with the budget; reads no weights. Errors: of plan_memory().
+  // The plan by which open() will spend the budget; reads no weights. Errors: of plan_memory().
   static Result<MemoryPlan> plan_for(const ModelPack& pack, const FlashOptions& options);
 
   // The full model, or the largest level that is read.
   Model& model() { return *model_; }
   const ModelPack& pack() const { return pack_; }
 
-  // Of an elastic model: the levels that can be had, as the table lists them, and one of them: as
-  // make_level(), it shares threads and scratch memory with model(), and the stream. This outlives
-  // it.
+  // For an elastic model: the levels that can be had, as the table lists them, and one of them,
+  // which, like those of make_level(), shares threads and scratch memory with model(), and the
+  // stream. This outlives it.
   std::span<const ElasticLevel> levels() const;
   Result<std::unique_ptr<Model>> make_level(const ElasticLevel& level);
-  // As make_level_beside(): a level that is in memory, FlashOptions::resident_level or smaller.
+  // Works as make_level_beside() does, for a level that is in memory, FlashOptions::resident_level
+  // or smaller.
   Result<std::unique_ptr<Model>> make_level_beside(const ElasticLevel& level, int threads);
   const MemoryPlan& plan() const { return plan_; }
   StreamStats stats() const { return layers_->stats(); }

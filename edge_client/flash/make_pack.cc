@@ -21,7 +21,7 @@
 namespace outrider {
 namespace {
 
-// What stands before the names of a predictor's two files: they are called as those of exits.
+// The prefix of the names of a predictor's two files, which are otherwise named as those of exits.
 constexpr const char* kPredictor = "predictor/";
 
 // Both files of a folder's adapters, under names that begin so.

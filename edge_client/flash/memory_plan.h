@@ -29,14 +29,14 @@ struct MemoryDemand {
   std::vector<MemoryNeed> fixed;      // beside the weights
   std::vector<std::uint64_t> layers;  // as they are read
   std::uint64_t head = 0;             // the output matrix
-  // Of the buffers where something of the layers is streamed; 0: for two neighbours.
+  // The bytes of the buffers where a part of the layers is streamed; 0: enough for two neighbours.
   std::uint64_t ring = 0;
 };
 
 struct MemoryPlan {
   std::int64_t pinned_layers = 0;  // the first ones
-  // Of an elastic model's layers, which lie level by level: how many levels of each layer are read
-  // at most, 0: all; and how many of them stay in memory.
+  // For an elastic model's layers, which lie level by level: the most levels of each layer that are
+  // read, 0 for all; and the number of them that stay in memory.
   std::size_t extents = 0;
   std::size_t resident_extents = 0;
   bool pinned_head = false;

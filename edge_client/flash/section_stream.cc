@@ -106,7 +106,7 @@ void SectionStream::replace(std::vector<StreamSection> sections) {
   begin_with(std::move(next), std::move(sections));
 }
 
-// Of a stream that goes round: all sections, this one first. Else none.
+// All sections, this one first, if the stream goes round; otherwise none.
 std::deque<std::size_t> SectionStream::from_on(std::size_t index, std::size_t count) const {
   std::deque<std::size_t> sections;
   if (options_.on_demand) return sections;

@@ -36,7 +36,7 @@
 
 namespace outrider {
 
-// What has a checksum of its own (pack_checksum.h).
+// A piece that has a checksum of its own (pack_checksum.h).
 struct SectionPiece {
   std::string name;  // for errors: "level 60"; empty: it is the whole section
   std::uint64_t offset = 0;
@@ -90,8 +90,8 @@ class SectionStream final {
   // the section; the next acquire() reads it again.
   Result<const std::byte*> acquire(std::size_t index);
   void release();
-  // Of a stream on demand: these are read next, to be acquired in this order. What was requested
-  // before and not acquired is forgotten. Releases what is acquired.
+  // For a stream on demand: these sections are read next, to be acquired in this order. Earlier
+  // requests that were not acquired are forgotten. Releases the acquired section.
   void request(std::span<const std::size_t> sections);
 
   // From now on these are streamed, through the same memory, which holds the largest of them.
@@ -136,10 +136,10 @@ class SectionStream final {
   const SectionStreamOptions options_;
   Clock& clock_;
 
-  // Of the reading thread; another one reads it under the lock.
+  // Owned by the reading thread; another one reads it under the lock.
   std::vector<StreamSection> sections_;
 
-  // Of the reading thread.
+  // Owned by the reading thread.
   std::vector<Chunk> in_flight_;  // by tag; an entry of null: free
   std::size_t num_in_flight_ = 0;
   TimePoint reading_since_{};        // not counted yet; while any are in flight
@@ -152,7 +152,8 @@ class SectionStream final {
   MemoryRing ring_ OUTRIDER_GUARDED_BY(mu_);
   std::deque<std::size_t> next_ OUTRIDER_GUARDED_BY(mu_);  // sections to be read, in this order
   bool acquired_ OUTRIDER_GUARDED_BY(mu_) = false;         // the first of entries_
-  // What was read ahead is wrong: these are to be read instead, perhaps of other sections.
+  // The sections to read instead of those that were wrongly read ahead, perhaps with other
+  // contents.
   std::optional<std::deque<std::size_t>> restart_with_ OUTRIDER_GUARDED_BY(mu_);
   std::optional<std::vector<StreamSection>> replaced_by_ OUTRIDER_GUARDED_BY(mu_);
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;

@@ -1,5 +1,5 @@
-// What the passes of a streamed target spend their time on: sums of all passes, and each part of
-// each pass while somebody wants to see them.
+// The times of a streamed target's passes: sums of all passes, and each part of each pass while
+// somebody wants to see them.
 //
 //   pass:   waits_for(3) computes(3) waits_for(4) computes(4) .. end_pass()
 //   disk:   has_read(5)                                   a section is whole
@@ -20,9 +20,9 @@
 
 namespace outrider {
 
-// Of passes that are over. A pass reads while it computes, so these are no parts of one whole:
-// length = computing + waiting, and length = reading + the time in which the disk had nothing to
-// do.
+// The times of passes that are over. A pass reads while it computes, so these are no parts of one
+// whole: length = computing + waiting, and length = reading + the time in which the disk had
+// nothing to do.
 struct StreamedTimes {
   std::uint64_t passes = 0;
   Duration length{};

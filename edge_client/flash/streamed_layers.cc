@@ -105,7 +105,7 @@ Result<std::unique_ptr<FlashLayers>> StreamedLayers::open(const ModelPack& pack,
   return std::unique_ptr<FlashLayers>(std::move(self));
 }
 
-// What a level of so many extents reads beside what is pinned.
+// The sections that a level of this many extents reads beside the pinned ones.
 std::vector<StreamSection> StreamedLayers::choose_streamed(std::size_t extents) {
   std::vector<StreamSection> streamed;
   for (std::size_t i = 0; i < places_.size(); ++i) {

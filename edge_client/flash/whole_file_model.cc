@@ -49,7 +49,7 @@ class WholeFileModel final : public Model {
   }
 
  private:
-  // What is no token is the model's to refuse.
+  // The model itself refuses an id that is no token.
   Status read(TokenId token) {
     if (token < 0 || token >= info().vocab_size) return {};
     const std::uint64_t at = embedding_.offset + static_cast<std::uint64_t>(token) * row_.size();

@@ -41,7 +41,7 @@ class EdgeSetup final {
   EdgeSetup& operator=(const EdgeSetup&) = delete;
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  // What prompts are written by, for as long as this object lives.
+  // The chat by which prompts are written, for as long as this object lives.
   TargetChat& chat() { return *chat_; }
   // How answers are made where nobody asks for something else, with the target's sampling, which is
   // said if it differs. UNAVAILABLE as TargetChat::sampling(), which wait() prevents.

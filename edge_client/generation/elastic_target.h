@@ -59,7 +59,8 @@ class ElasticTarget final {
   std::span<const ElasticLevel> stored_;        // of the table: what models refer to
   std::vector<std::unique_ptr<Model>> models_;  // by level
   std::optional<LevelBook> book_;
-  // Of the current level. Levels share threads and scratch memory, so one engine computes them all.
+  // These belong to the current level. Levels share threads and scratch memory, so one engine
+  // computes them all.
   std::unique_ptr<VerifyEngine> engine_;
   std::unique_ptr<ResidentVerifier> verifier_;
   std::size_t current_ = 0;

@@ -1,4 +1,4 @@
-// What answers are made with and how, as plain values: a program's flags, a request over HTTP, a
+// The models and options of answers, as plain values: a program's flags, a request over HTTP, a
 // check or a test fill them.
 //
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
@@ -30,7 +30,7 @@
 
 namespace outrider {
 
-// Of one answer.
+// The options of one answer.
 struct AnswerConfig {
   SpeculationOptions speculation;  // without a strategy, an answer without a draft is plain
   // In mode auto, of what this device's own target verifies; nothing, or a strategy that somebody
@@ -55,7 +55,7 @@ template <>
 inline constexpr auto enum_names<DraftSide> = std::to_array<EnumName<DraftSide>>(
     {{DraftSide::kAuto, "auto"}, {DraftSide::kEdge, "edge"}, {DraftSide::kServer, "server"}});
 
-// Of a generator: what it loads, and its answers.
+// The options of a generator: the files that it loads, and its answers.
 struct GenerationConfig {
   std::string model;                        // the draft model's directory; empty: none
   std::optional<DraftSource> draft_source;  // nothing: the model, or look-up if there is none

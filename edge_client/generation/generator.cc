@@ -43,7 +43,8 @@ std::string hash_of_first_page(std::span<const TokenId> prompt) {
 // How long before its deadline an unverified text is given, so that it has arrived by then.
 constexpr Duration kDelivery = std::chrono::milliseconds(5);
 
-// What became of what was given by the deadline of an answer that has ended so, with this text.
+// The outcome of a text that was given by the deadline, for an answer that has ended this way with
+// this text.
 std::optional<UnverifiedOutcome> outcome_of(const UnverifiedRecord& given, Ending ending,
                                             const std::string& text) {
   if (ending == Ending::kCancelled || ending == Ending::kLinkLost || ending == Ending::kFailed) {
@@ -78,7 +79,7 @@ ReconnectOptions reconnect_options(const GeneratorParts& parts, const AnswerConf
   return options;
 }
 
-// What the passes of one answer read and waited for, where its target is streamed. The model
+// Watches the reads and waits of one answer's passes, where its target is streamed. The model
 // outlives it.
 class StreamWatch final {
  public:
@@ -137,13 +138,13 @@ bool Generator::begins_offline() const {
   return memory_.route == Route::kOffline || memory_.forbidden;
 }
 
-// What cannot draft decodes plainly.
+// A generator that cannot draft decodes plainly.
 SpeculationOptions Generator::drafted(SpeculationOptions wanted) const {
   if (!cannot_draft().empty()) wanted.strategy = Strategy::kAr;
   return wanted;
 }
 
-// Of what this device's own target verifies.
+// The options for answers that this device's own target verifies.
 SpeculationOptions Generator::drafted_here(SpeculationOptions wanted) const {
   wanted.takes_turns = parts_.shares_cores;
   return drafted(wanted);

@@ -97,7 +97,7 @@ class Generator final {
   PairProfiles read_learnt();
   void learn(const DecodingSession& session);
   Result<std::optional<LevelChoice>> choose_level(const AnswerRequest& request);
-  // Of the answer at hand.
+  // The parts of the current answer.
   struct AnswerParts {
     DecodingSession& session;
     const AnswerConfig& config;
@@ -119,7 +119,7 @@ class Generator final {
   const std::shared_ptr<AnswerMemory> tree_memory_ = std::make_shared<AnswerMemory>();
   Runner runner_;
 
-  // Of the answers before.
+  // These belong to earlier answers.
   std::string last_session_;
   bool cannot_learn_ = false;                 // and it was said
   bool told_of_ignored_ = false;              // learning

@@ -26,7 +26,7 @@ struct LearningSide {
   std::string device;  // its processor, a comma, threads and emulated pace
 };
 
-// What was kept for one side.
+// The learning that was kept for one side.
 struct KeptLearning {
   PairProfiles pairs;
   std::string ignored;  // why the file, or what it has, counts as none; empty: nothing does

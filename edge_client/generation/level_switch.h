@@ -60,7 +60,7 @@ class LevelSwitchDecorator final : public AnswerSession {
   const Position prompt_length_;
   std::optional<LevelSwitch> switched_;
   std::uint32_t epoch_ = 0;  // of the stream that is open
-  // Of verdicts: tokens at the first of them and its time, and tokens at the last.
+  // The tokens at the first verdict and its time, and the tokens at the last one.
   std::int64_t first_answered_ = 0, last_answered_ = 0;
   TimePoint first_at_{};
   SessionActions actions_;

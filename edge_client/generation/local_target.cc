@@ -24,7 +24,7 @@ namespace {
 // How long a pass of so many rows may take on the slowest flash and cores.
 constexpr Duration kPassLimit = std::chrono::minutes(2);
 constexpr Position kRowsOfPassLimit = 256;
-// Of keys and values: of a tree, and of pages that are not full.
+// Spare rows of keys and values, for a tree and for pages that are not full.
 constexpr std::int64_t kSpareRows = 192;
 
 // Whether the edge may ask its verifier for exit reports, or an exit prunes.
@@ -53,14 +53,14 @@ std::uint64_t bytes_of(const Result<std::optional<ExitAdapters>>& adapters) {
   return adapters.ok() && *adapters ? adapter_heads_bytes(**adapters) : 0;
 }
 
-// What early exits and a predictor take of a memory budget. 0: there are none that could be used;
-// set_exits() says why.
+// The part of a memory budget that early exits and a predictor take. 0: there are none that could
+// be used; set_exits() says why.
 std::uint64_t exit_bytes(const GenerationConfig& config, const ModelPack& pack) {
   const std::uint64_t bytes = bytes_of(load_adapters(pack));
   return config.prune_below == 0 ? bytes : bytes + bytes_of(predictor_for(config, pack));
 }
 
-// What the draft takes of a memory budget.
+// The part of a memory budget that the draft takes.
 Result<std::uint64_t> draft_bytes(const GenerationConfig& config, const ModelConfig& target) {
   const Position context = target.max_positions;
   if (!drafts_by_model(config)) return 0;

@@ -45,7 +45,7 @@ class LocalTarget final {
   // Null: it has no levels.
   ElasticTarget* elastic() { return elastic_.get(); }
   const ModelInfo& info() const { return (flash_ != nullptr ? flash_->model() : *model_).info(); }
-  // What conversations with it are written by.
+  // The source of the chat by which conversations with it are written.
   const ChatSource& chat() const { return chat_; }
   // How it samples where requests and flags are silent.
   const SamplingDefaults& sampling() const { return sampling_; }

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of all texts, and of one file. What is remembered is bounded by tokens, too.
+// The most bytes of all texts, and of one file. What is remembered is bounded by tokens, too.
 constexpr std::uintmax_t kMaxBytes = 8 << 20;
 
 Result<std::vector<std::string>> files_of(const std::string& path) {

@@ -13,8 +13,8 @@
 namespace outrider {
 
 // path: a file, or a folder whose files are read in the order of their names, folders in it left
-// out. Of files that hold too much together the rest is left out, which stderr tells. NOT_FOUND:
-// there is none; INVALID_ARGUMENT: it is no UTF-8 text; both name the file.
+// out. If the files hold too much together, the rest is left out, and stderr says so. NOT_FOUND:
+// there is none; INVALID_ARGUMENT: it is not UTF-8 text; both name the file.
 Status remember_corpus(const std::string& path, const Tokenizer& tokenizer, LookupModel& lookup);
 
 }  // namespace outrider

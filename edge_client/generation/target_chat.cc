@@ -14,7 +14,7 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
 
-// Of a server that is away, or full, and may not be so the next time.
+// Whether the error may be gone the next time, as that of a server that is away or full.
 bool is_transient(const Status& status) {
   return status.code() == StatusCode::kUnavailable ||
          status.code() == StatusCode::kDeadlineExceeded ||
@@ -128,7 +128,7 @@ void TargetChat::settle(Duration patience) {
 
 Result<ChatSource> TargetChat::current() {
   if (known_.ok()) return known_;
-  // What was wrong may be mended by now: the next caller gets a fresh answer.
+  // The fault may be mended by now: the next caller gets a fresh answer.
   wanted_ = asks();
   changed_.notify_all();
   return is_untold(known_.status()) && !away_.ok() ? away_ : known_;

@@ -31,7 +31,7 @@ class AnswerLine final {
   // In place of what is shown: as much of the text as the line has room for. text: whole characters
   // without controls but line feed and tab.
   std::string show(std::string_view text, const TerminalSize& size);
-  // What removes it; empty if the line shows none.
+  // The output that removes it; empty if the line shows none.
   std::string take_back();
 
   // Leaves the cursor at the begin of a line, with nothing unverified; write drawn() afterwards.

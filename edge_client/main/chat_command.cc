@@ -113,7 +113,7 @@ class Chat final {
     return shorter || target_context_ == 0 ? config_.context : target_context_;
   }
 
-  // What does not fit into the context is refused, or makes the oldest turns go.
+  // A message that does not fit into the context is refused, or the oldest turns are dropped.
   Result<EncodedPrompt> ask(const std::string& message) {
     OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, conversation_.ask(message));
     if (context() == 0) return prompt;

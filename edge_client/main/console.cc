@@ -35,7 +35,7 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-// Of the terminal behind stdout.
+// The size of the terminal behind stdout.
 TerminalSize terminal_size() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return {};

@@ -1,4 +1,4 @@
-// What the user sees: the answer on stdout as it is committed, everything else on stderr.
+// The user's view: the answer on stdout as it is committed, everything else on stderr.
 //
 // Colours and the progress line appear on terminals only, and never with NO_COLOR. On a terminal,
 // control characters in the answer, those of text direction included, are left out: a model's text

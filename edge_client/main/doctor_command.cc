@@ -23,7 +23,8 @@
 namespace outrider {
 namespace {
 
-// Where the user gives none. They are of one kind each: a pair does not draft all texts alike.
+// The prompts where the user gives none. Each is of another kind, as a pair does not draft all
+// texts alike.
 constexpr std::array kPrompts = {
     "In view: silver bottle 20 degrees left at 2.1 m. Task: find the silver bottle.",
     "Explain in a few sentences why the sky is blue.",
@@ -63,14 +64,14 @@ Json clock_json(const std::optional<ClockOffset>& clock) {
   return {{"ahead_ms", to_ms(clock->ahead)}, {"uncertain_ms", to_ms(clock->uncertain)}};
 }
 
-// What both doctors found.
+// The findings of both doctors.
 struct Diagnosis {
   Advice advice;
   std::string text;  // for people
   Json json;         // except for version and advice
 };
 
-// What both doctors are given.
+// The inputs of both doctors.
 struct DoctorContext {
   Console& console;
   QuietListener& listener;

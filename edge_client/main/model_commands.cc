@@ -43,7 +43,7 @@ class Input final {
   int line_ = 0;
 };
 
-// What is left in stdout's buffer is written when the program ends.
+// The rest of stdout's buffer is written when the program ends.
 Status write(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return {};
   return unavailable("stdout: " + errno_message(errno));

@@ -67,7 +67,7 @@ struct TokenizeOptions {
   bool whole = false;
 };
 
-// What a program that is an edge brings along beyond outrider-edge's own.
+// The parts that another edge program adds to outrider-edge's own.
 struct EdgeParts {
   const char* program = "outrider-edge";
   std::span<const GuestStrategy> strategies = {};
@@ -85,8 +85,8 @@ void add_tokenize_flags(CLI::App& command, TokenizeOptions& options);
 void add_detokenize_flags(CLI::App& command, TokenizeOptions& options);
 void add_pack_flags(CLI::App& command, PackOptions& options);
 
-// What the flags mean together. INVALID_ARGUMENT for what no single flag can judge,
-// contradictions and plaintext beyond loopback; it names the flags and the remedy.
+// The configuration that the flags mean together. INVALID_ARGUMENT for contradictions between flags
+// and for plaintext beyond loopback; it names the flags and the remedy.
 Result<GenerationConfig> generation_config(const AnswerOptions& options);
 
 }  // namespace outrider

@@ -58,7 +58,7 @@ class UntilInterrupted final {
   bool over_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
-// What is asked already is answered, until the time is over or a second signal comes.
+// Requests that have come are answered until the time is over or a second signal comes.
 void drain(EdgeServer& server, Duration timeout, Interrupts& interrupts) {
   std::atomic<bool> cut{false};
   interrupts.on_interrupt([&cut] { cut = true; });

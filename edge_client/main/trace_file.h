@@ -19,7 +19,7 @@ class TraceFile final {
   // Null without a path.
   SessionObserver* observer() { return path_.empty() ? nullptr : &recorder_; }
 
-  // What the streamed target's passes did stands in the file, too. log: outlives this.
+  // Adds the work of the streamed target's passes to the file. log: outlives this.
   void watch(StreamLog& log);
 
   // Whether write() may write: told before an answer is computed.

@@ -19,7 +19,7 @@
 
 namespace outrider {
 
-// What came with the prefill's verdict: speeds of decoding leave it out.
+// The tokens that came with the prefill's verdict: speeds of decoding leave it out.
 struct FirstVerdict {
   std::uint64_t tokens = 0;
   std::uint64_t rows = 0;
@@ -42,7 +42,7 @@ struct DecodingStats {
   std::optional<double> decode_ms = {};  // from the first token to the last
   FirstVerdict first_verdict = {};
   std::optional<double> tokens_per_s = {};  // tokens / end-to-end time
-  // Of each verdict that brought tokens: when it came, since the first Open left, and how many.
+  // For each verdict that brought tokens: its time since the first Open left, and their number.
   std::vector<Duration> chunk_at = {};
   Counts chunk_tokens = {};
 

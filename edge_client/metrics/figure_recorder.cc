@@ -66,7 +66,7 @@ void FigureRecorder::on_verdict(const VerdictRecord& record, TimePoint now) {
   stats_.predraft.evicted_nodes = record.evicted;
 }
 
-// Of a verdict whose tokens are counted.
+// Records the times of a verdict whose tokens are counted.
 void FigureRecorder::record_times(TimePoint now) {
   if (!first_token_) first_token_ = now;
   const auto tokens = static_cast<double>(stats_.completion_tokens);

@@ -38,8 +38,8 @@ class FigureRecorder final : public SessionObserver {
   std::optional<TimePoint> started_;  // the first Open left
   std::optional<TimePoint> first_token_;
   std::vector<Duration> sorted_round_trips_;
-  // What the last policy asks for, and what was in force when the pass in work began: of a policy
-  // that crosses a pass's start on its way, one pass is counted wrongly.
+  // The last policy's wish, and the policy in force when the current pass began. If a policy
+  // crosses a pass's start on its way, one pass is counted wrongly.
   bool wants_exits_ = false;
   bool pass_has_exits_ = false;
   bool server_drafts_ = false;

@@ -1,4 +1,4 @@
-// What came of drafting ahead (FSD section 4.2: the cache miss rate r is misses / verdicts, with
+// The results of drafting ahead (FSD section 4.2: the cache miss rate r is misses / verdicts, with
 // partial and late hits counted apart).
 //
 // Thread rule: a value; part of DecodingStats. SPDX-License-Identifier: Apache-2.0
@@ -31,7 +31,7 @@ inline void add_counts(CountsByBranch& sums, const CountsByBranch& more) {
   for (std::size_t i = 0; i < more.size(); ++i) add_counts(sums[i], more[i]);
 }
 
-// What a verdict found: one name for each counter below.
+// The findings of a verdict: one name for each counter below.
 enum class CacheHit : std::uint8_t { kWhole, kPartial, kLate, kMiss };
 
 // wanted: drafted tokens of a whole round.

@@ -1,5 +1,5 @@
-// What a decoding session reports to observers: figures, the timeline, logs. Observers change
-// nothing; the session works the same without them.
+// The events that a decoding session reports to observers: figures, the timeline, logs. Observers
+// change nothing; the session works the same without them.
 //
 // Thread rule: called on the session's thread, in the order of events; `now` is the event's time.
 // Ownership: observers outlive the session; references in arguments live for the call.
@@ -20,7 +20,7 @@
 
 namespace outrider {
 
-// What the controller changed, and why.
+// A change by the controller, and its reason.
 struct PlanChange {
   std::uint64_t token = 0;  // of the answer, before which it was
   bool speculates = true;

@@ -1,6 +1,6 @@
-// What happened when, on both sides, for a viewer of Chrome traces (Perfetto): draft steps, what
-// was sent and heard, hits and misses, what the edge waited for, and the target's passes with the
-// exits on their way; of a target that is streamed from flash, what each pass computes and reads.
+// The events on both sides and their times, for a viewer of Chrome traces (Perfetto): draft steps,
+// messages, hits and misses, the edge's waits, and the target's passes with the exits on their way;
+// for a target that is streamed from flash, the computing and reading of each pass.
 //
 // The server's clock is never read: a pass is placed by the moment its verdict was heard, half the
 // measured round trip, and the times that the verdict carries.

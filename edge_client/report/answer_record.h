@@ -90,7 +90,7 @@ inline constexpr auto enum_names<UnverifiedOutcome> =
                                                 {UnverifiedOutcome::kConfirmed, "confirmed"},
                                                 {UnverifiedOutcome::kCorrected, "corrected"}});
 
-// What there was of an answer by its deadline (slo.unverified), and what became of it.
+// The part of an answer that was ready by its deadline (slo.unverified), and its outcome.
 struct UnverifiedRecord {
   std::string text;                     // that was given: verified, and then the draft's
   bool whole = false;                   // the draft had come to the answer's end

@@ -1,4 +1,4 @@
-// What an answer brought, and its figures for people and for machines. Definitions:
+// The result of an answer, and its figures for people and for machines. Definitions:
 // edge_client/metrics/decoding_stats.h.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
@@ -28,12 +28,12 @@ std::string why_stopped(const AnswerReport& report);
 // Aligned lines, each ended.
 std::string stats_block(const AnswerReport& report);
 
-// What was assumed at first, where the time went, what the controller changed: aligned lines, each
+// The first assumptions, the uses of the time, and the controller's changes: aligned lines, each
 // ended.
 std::string explanation(const AnswerReport& report);
 
-// What an answer assumed of the server, the draft and the link before it had measured anything:
-// lines for people, each ended; empty where nothing was known.
+// The assumptions of an answer about the server, the draft and the link before it had measured
+// anything: lines for people, each ended; empty where nothing was known.
 std::string assumed_text(const Opened& opened, const PairProfiles& learnt);
 
 // The figures of drafting ahead: aligned lines, each ended; empty if nothing was drafted ahead.

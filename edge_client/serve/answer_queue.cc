@@ -53,7 +53,7 @@ class AnswerQueue::Listener final : public AnswerListener {
  public:
   Listener(LinkWatch& link, const Clock& clock) : link_(link), clock_(clock) {}
 
-  // Of the answer that comes next; null: there is none.
+  // The client of the answer that comes next; null if there is none.
   void set_client(CompletionResponder* client, const std::string& request_id, AnswerTrace* trace) {
     client_ = client;
     request_id_ = request_id;

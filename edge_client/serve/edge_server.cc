@@ -61,7 +61,7 @@ std::vector<HttpRoute> EdgeServer::routes() {
     };
   }
   std::vector<HttpRoute> routes = openai_routes(service);
-  // Of the health pages only readiness depends on the link: link_route() serves that one.
+  // Readiness is the only health page that depends on the link: link_route() serves that one.
   for (HttpRoute& route : health_routes([this] { return health({.can_answer = true}); })) {
     if (route.path != "/health/ready") routes.push_back(std::move(route));
   }

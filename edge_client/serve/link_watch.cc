@@ -147,7 +147,7 @@ bool LinkWatch::is_probe_due() {
   return true;
 }
 
-// What an answer has learnt since then counts more.
+// A newer finding of an answer counts more.
 void LinkWatch::on_probed(const LinkProbed& probed) {
   std::vector<std::function<void(const View&)>> waiting;
   View now;

@@ -45,7 +45,7 @@ inline constexpr auto enum_names<LinkState> =
 
 class LinkWatch final {
  public:
-  // What is known counts as old after so long.
+  // The age at which a finding counts as old.
   static constexpr Duration kFresh = std::chrono::seconds(5);
 
   struct View {
@@ -64,7 +64,7 @@ class LinkWatch final {
   void on_event(const SessionEvent& event);
   void on_finish(const Finish& finish);
 
-  // What is known now; a probe is sent if that is old.
+  // The current findings; a probe is sent if they are old.
   View look();
   // Calls back once: at once if what is known is fresh, else when the probe has ended, from its
   // thread.

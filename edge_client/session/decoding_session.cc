@@ -164,7 +164,7 @@ void DecodingSession::on(const DraftStepFinished& event) {
 }
 
 void DecodingSession::on(const FromVerifier& event) {
-  // Of a lost link, perhaps of the last one.
+  // The event belongs to a lost link, perhaps to the last one.
   if (event.epoch != link_.stream().epoch || link_.phase() == Phase::kUnlinked) return;
   if (const auto* ended = std::get_if<StreamEnded>(&event.event)) {
     return on_stream_end(ended->status);

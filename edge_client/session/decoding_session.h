@@ -143,7 +143,7 @@ class DecodingSession final : public AnswerSession {
   // Policies among them are sent.
   void add(SpeculationActions actions);
 
-  // What is known of the stream, for checks.
+  // The state of the stream, for checks.
   StreamView view() const;
 
   const DecodingOptions options_;
@@ -158,7 +158,7 @@ class DecodingSession final : public AnswerSession {
   bool ever_opened_ = false;
   Ending ending_ = Ending::kFailed;  // while leaving
   std::function<std::optional<DraftStep>()> draft_first_;
-  // Of the event being handled.
+  // These belong to the event being handled.
   TimePoint now_{};
   const Verdict* verdict_ = nullptr;  // that it brought, checked, not yet committed
   SessionActions actions_;

@@ -18,7 +18,7 @@
 
 namespace outrider {
 
-// What the edge knows of the stream when a message arrives.
+// The edge's view of the stream when a message arrives.
 struct StreamView {
   const MirroredTree& tree;
   const Opened& opened;
@@ -34,7 +34,7 @@ Status check_started(const Started& started, const StreamView& view);
 Status check_verdict(const Verdict& verdict, const StreamView& view);
 Status check_usage(const Usage& usage, const StreamView& view);
 
-// What the report advises, or nothing if the report is useless: its pass does not run, it is not
+// The advice of the report, or nothing if the report is useless: its pass does not run, it is not
 // newer than last_seq, the target has no such exit, its leaf is no node of this pass, next_token is
 // outside the vocabulary, or what follows the leaf is a node of this pass, so that the walk would
 // go on along nodes of this edge's.

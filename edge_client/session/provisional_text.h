@@ -33,7 +33,7 @@ class ProvisionalText final {
 
   ProvisionalText(const MirroredTree& tree, const AnswerText& text) : tree_(tree), text_(text) {}
 
-  // What to show from now on, if that has changed. It ends before a token of stop_ids.
+  // The text to show from now on, if it has changed. It ends before a token of stop_ids.
   std::optional<Provisional> update(std::span<const TokenId> stop_ids);
   // The answer is over: takes back what is shown.
   std::optional<Provisional> end();

@@ -28,7 +28,7 @@
 
 namespace outrider {
 
-// What the session knows of one stream. A new stream replaces it whole.
+// The session's view of one stream. A new stream replaces it whole.
 struct StreamState {
   std::uint32_t epoch = 0;           // number of the stream; events of another epoch are ignored
   TimePoint opened_at{};             // when Open was sent
@@ -44,7 +44,7 @@ struct StreamState {
   bool asked = false;  // we have sent something since its last message
 };
 
-// What is done about a link that was lost.
+// The treatment of a link that was lost.
 struct ReconnectOptions {
   Duration timeout = std::chrono::seconds(30);  // the longest outage
   // Another target may go on that has another arithmetic id; then the text may differ.
@@ -125,7 +125,7 @@ class StreamLink final {
   TimePoint next_notice_line_ = TimePoint::min();
   std::uint64_t untold_notices_ = 0;
   TimePoint leave_at_ = TimePoint::max();
-  // Of the current outage.
+  // These belong to the current outage.
   std::mt19937_64 jitter_;
   std::optional<TimePoint> outage_began_;
   int failures_ = 0;

@@ -28,8 +28,8 @@ class Interrupts final {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // What the first signal does from now on. nullptr: it ends the process (nothing to end well).
-  // Setting it forgets earlier signals.
+  // Sets the action of the first signal from now on. nullptr: it ends the process (nothing to end
+  // well). Setting it forgets earlier signals.
   void on_interrupt(std::function<void()> callback);
   // SIGTERM or a hang-up has come: its sender means the program, not the work at hand.
   bool terminated() const { return terminated_; }

@@ -48,7 +48,7 @@ std::optional<SessionEvent> Runner::forbidden() {
   return OnlineForbidden{*std::move(why)};
 }
 
-// Of the answer before: only a draft step's end still matters, to the drafter.
+// Drops the events of the answer before: only a draft step's end still matters, to the drafter.
 void Runner::forget_old_events() {
   const MutexLock lock(mu_);
   std::erase_if(events_, [](const SessionEvent& event) {

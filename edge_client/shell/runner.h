@@ -25,7 +25,7 @@
 
 namespace outrider {
 
-// What the user sees of an answer.
+// Receives the parts of an answer that the user sees.
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;

@@ -24,7 +24,8 @@ constexpr std::uint64_t kMaxEnterSpeculation = 1024;
 // Where draft and target take turns, an answer begins with so many tokens of the target alone: what
 // they take is what drafting is compared with, as it costs nothing to find out.
 constexpr std::uint64_t kPlainFirst = 5;
-// What a token of a round is drafted for there, until a step of the draft is measured.
+// The assumed chance for which a token of a round is drafted, until a step of the draft is
+// measured.
 constexpr double kSureEnough = 0.5;
 
 // The draft's runners-up. Left when they brought a round after less than this share of the

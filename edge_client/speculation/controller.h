@@ -67,12 +67,12 @@ class Controller final {
 
   void target_has_exits(bool has) { exits_.target_has_exits(has); }
 
-  // What was drafted ahead for a verdict; call before on_verdict(). exits_spoke: early exits looked
-  // at its pass.
+  // Takes the look-up of the nodes drafted ahead for a verdict; call before on_verdict().
+  // exits_spoke: early exits looked at its pass.
   void on_lookup(const CacheLookup& found, bool exits_spoke, const Timings& timings);
 
-  // Of a verdict's pass: the depth of our nodes, and how many of them stood. Tokens that a server's
-  // own nodes brought are none of them.
+  // The depth of the edge's nodes in a verdict's pass, and the number of them that stood. Tokens
+  // that a server's own nodes brought are not among them.
   struct Drafted {
     std::size_t depth = 0;
     std::size_t stood = 0;

@@ -14,7 +14,7 @@ constexpr std::uint64_t kMinVerdicts = 8;  // verdicts by which exits are judged
 constexpr std::uint64_t kMaxWait = 1024;   // tokens until a probe or trial, at most
 constexpr double kNoise = 0.02;            // of a pass: what is less may be none
 constexpr double kSeenRounds = 2;          // until it is judged how many come without exits
-// Of the rounds that do not, exits foresee this share at most.
+// The largest share of the other rounds that exits foresee.
 constexpr double kMaxForeseen = 0.75;
 
 }  // namespace

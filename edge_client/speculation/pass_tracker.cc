@@ -22,7 +22,7 @@ void PassTracker::on_request(NodeId last_id, TimePoint now) {
 
 std::optional<Duration> PassTracker::on_started(const Started& started, bool wants_exits,
                                                 Duration round_trip, TimePoint now) {
-  // What had left before the verdict may still have been on its way when the pass began.
+  // A round that had left before the verdict may still have been on its way when the pass began.
   const std::optional<Ahead> ahead = std::exchange(ahead_, std::nullopt);
   std::optional<Duration> synced;
   if (ahead && pass_took(started, ahead->first_id)) synced = ahead->arrived_after_pass;

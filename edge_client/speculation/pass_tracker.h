@@ -1,5 +1,4 @@
-// What is known of one stream's passes, as far as speculation needs it. A new stream begins with
-// a new one.
+// The facts about one stream's passes that speculation needs. A new stream begins with a new one.
 //
 //   (on_round_sent? on_request? on_started on_verdict)*
 //
@@ -21,7 +20,7 @@ class PassTracker final {
   bool verifier_waits() const { return !has_round_; }
   // It has given a verdict before, so it no longer starts a pass by itself.
   bool past_first_pass() const { return verdicts_ > 0; }
-  // What is sent within the time of one pass after this moment arrives before the pass ends.
+  // A message sent within the time of one pass after this moment arrives before the pass ends.
   TimePoint origin() const { return origin_; }
   // Whether early exits look at the pass that runs, or ran last; nothing if unknown.
   std::optional<bool> has_exits() const { return has_exits_; }

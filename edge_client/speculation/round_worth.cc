@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-// What acceptance is taken for before it is known: this chance, with the weight of so many tries.
+// The assumed acceptance before it is known: this chance, with the weight of so many tries.
 constexpr double kPriorChance = 0.65;
 constexpr double kPriorTries = 3;
 

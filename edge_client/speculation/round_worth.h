@@ -40,7 +40,7 @@ class AcceptanceByDepth final {
   std::array<double, kMaxDepth> stood_{};
 };
 
-// What the drafted part of a round saved when its verdict came, as a share of what the whole round
+// The saving of a round's drafted part when its verdict came, as a share of what the whole round
 // would save, 0 .. 1: the draft steps that the verifier, which waits for `wait_for` of them, was
 // spared, and the round trip if the round had been sent. If the verifier does not wait, any part
 // counts as the whole.
@@ -60,11 +60,11 @@ class RoundWorth final {
   int best_length(int most) const;
   // How many of `length` tokens the verifier should wait for after a miss; 0: it continues alone.
   int best_wait(int length) const;
-  // What a round saves that is there in time: the wait for one, or the time of its tokens if the
+  // The saving of a round that is there in time: the wait for one, or the time of its tokens if the
   // verifier does not wait.
   double of_hit(int length, int wait_for) const;
   // Why an answer should begin without a draft; empty: it should not. A link may hold many passes.
-  // What is drafted now then follows as many tokens, all of which must have been guessed. If that
+  // A round drafted now then follows as many tokens, all of which must have been guessed. If that
   // hardly ever happens and waiting does not pay either, a trial would only lose time.
   std::string why_hopeless(int length) const;
 

@@ -1,6 +1,6 @@
-// What may be sent before the verdict that it is for. A round that is sent ahead saves the round
-// trip if its outcome comes; if not, it costs its bytes and no row. So the likeliest rounds are
-// sent first, and the rule weighs
+// Chooses the rounds that may be sent before their verdict. A round that is sent ahead saves the
+// round trip if its outcome comes; if not, it costs its bytes and no row. So the likeliest rounds
+// are sent first, and the rule weighs
 //   - the chance of the outcome,
 //   - bytes: an allowance that grows with every committed token, and with time if a budget is set,
 //   and

@@ -1,5 +1,5 @@
-// What speculation asks its session to do beside sending nodes, and the draft's work, as plain
-// values.
+// The actions that speculation asks of its session beside sending nodes, and the draft's work, as
+// plain values.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -307,7 +307,7 @@ void OtherVerifier::exchange(std::unique_ptr<SpeculationStrategy>& strategy, Tim
   if (strategy_ == nullptr || !drafts) {
     SpeculationOptions wanted = options.other.value_or(options.first);
     if (!drafts) wanted.strategy = Strategy::kAr;
-    // What is remembered without other options is of the verifier that the answer began with.
+    // The memory without other options belongs to the verifier with which the answer began.
     strategy_ = make_strategy(wanted, options.other ? options.memory : nullptr);
   }
   std::swap(strategy_, strategy);

@@ -115,8 +115,8 @@ class Speculator final {
   bool draft_failed() const { return draft_failed_; }
   // Why the answer began without speculation; nothing if it began with it.
   const std::optional<std::string>& begins_without() const { return begins_without_; }
-  // What was learnt from this answer and earlier ones of the verifier that this answer began with;
-  // nothing if too little was seen.
+  // The profile learnt from this answer and earlier ones of the verifier with which this answer
+  // began; nothing if too little was seen.
   std::optional<PairProfile> profile() const;
   // The fingerprint of that verifier's target; empty before the first Opened.
   const std::string& profiled_target() const { return profiled_target_; }
@@ -162,9 +162,10 @@ class Speculator final {
   // Stops drafting if the draft cannot go on.
   void check_draft(TimePoint now, SpeculationActions& out);
   bool wants(Purpose purpose) const;
-  // What to draft now.
+  // The growth to draft now.
   Growth grow(Purpose purpose);
-  // What to send now; nothing: it is kept. A Grow without nodes asks the verifier for a pass.
+  // The nodes to send now; nothing if they are kept. A Grow without nodes asks the verifier for a
+  // pass.
   std::optional<Grow> select(Purpose purpose, const Growth& growth, TimePoint now);
 
  private:
@@ -190,7 +191,7 @@ class Speculator final {
   Timings timings_;
   OnlineCalibration exits_;
   OtherVerifier other_;
-  // Of the target that opened first.
+  // These belong to the target that opened first.
   std::string profiled_target_;
   PairProfile began_with_;
   const std::shared_ptr<AnswerMemory> memory_;
@@ -205,7 +206,7 @@ class Speculator final {
   std::optional<std::string> ended_;
   bool draft_failed_ = false;
 
-  // Of the current stream.
+  // These belong to the current stream.
   PassTracker passes_;
   bool stream_open_ = false;               // Open was sent
   bool opened_ = false;                    // Opened has arrived

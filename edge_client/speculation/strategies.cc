@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// What does not leave this long before the last moment may come too late.
+// A message that leaves less than this before the last moment may come too late.
 constexpr Duration kSendSlack = std::chrono::milliseconds(1);
 
 // Bounds of what the first token of a round saves, in draft steps: a draft step is worth more than
@@ -80,7 +80,7 @@ TreeStrategy::TreeStrategy(const TreeOptions& tree, const RoundShape& chain, boo
         return to_ms(memory->draft_step.of(rows));
       })) {}
 
-// What is likeliest to become text comes first, by the draft or by an exit.
+// The node that is likeliest to become text comes first, by the draft or by an exit.
 std::unique_ptr<GrowthPolicy> TreeStrategy::grow_ahead(const Timings& timings) const {
   if (!provisional_ || rests()) return nullptr;
   return std::make_unique<PredraftPolicy>(

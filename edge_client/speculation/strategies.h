@@ -14,15 +14,15 @@
 
 namespace outrider {
 
-// What earlier answers of this process leave: what trees have learnt, what was reported to the
-// user.
+// The memory that earlier answers of this process leave: the learning of trees, and the reports to
+// the user.
 struct AnswerMemory {
   TreeMemory trees;
   RowTimes draft_step;
   ToldCourse told;
 };
 
-// What a round is by these options; sd's.
+// The shape of a round by these options, as in sd.
 RoundShape round_of(const SpeculationOptions& options);
 
 // memory: of earlier answers; null: none.

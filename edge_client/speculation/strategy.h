@@ -46,7 +46,7 @@ inline constexpr auto enum_names<Strategy> =
                                        {Strategy::kFsd, "fsd"},
                                        {Strategy::kMirror, "mirror"}});
 
-// What the user optimizes for (--optimize).
+// The user's objective (--optimize).
 enum class Optimize : std::uint8_t {
   kLatency,   // the least time per token
   kCost,      // the fewest target passes per token: every pass waits for a whole round
@@ -70,7 +70,7 @@ constexpr int default_draft_length(Strategy strategy, Optimize goal = Optimize::
   return ends_rounds_early(strategy, goal) ? 8 : 4;
 }
 
-// What a strategy learns from a verdict.
+// The facts that a strategy learns from a verdict.
 struct VerdictReview {
   std::size_t tokens = 0;
   std::vector<TokenId> text = {};  // the tokens
@@ -82,7 +82,7 @@ struct VerdictReview {
   TimePoint now = {};
 };
 
-// What a strategy sees when it decides what to send before a verdict.
+// The view of a strategy when it decides which rounds leave before a verdict.
 struct SendingView {
   TimePoint now = {};
   TimePoint pass_origin = {};      // what leaves within T_q of this arrives before the pass ends
@@ -92,7 +92,7 @@ struct SendingView {
   bool draft_works = false;        // a draft step is out
 };
 
-// What may be sent before a verdict.
+// The rounds that may be sent before a verdict.
 struct AheadSelection {
   SendingLimits limits;
   ChainBounds round;  // of each
@@ -112,7 +112,7 @@ class SpeculationStrategy {
   // that the target reads the prompt alone.
   virtual bool takes_turns() const { return false; }
 
-  // What a whole round is.
+  // The shape of a whole round.
   virtual RoundShape round() const = 0;
 
   // The usual length of a round.
@@ -124,18 +124,18 @@ class SpeculationStrategy {
   // A verifier that has no round gets one as soon as its branches are this long.
   virtual std::size_t wait_for() const { return round().length; }
 
-  // What to grow for a verifier that waits, up to this round.
+  // The growth for a verifier that waits, up to this round.
   virtual std::unique_ptr<GrowthPolicy> grow_round(const RoundShape& round) const {
     return std::make_unique<RoundPolicy>(round);
   }
 
-  // What to grow while a verdict is awaited. Null: nothing.
+  // The growth while a verdict is awaited. Null means none.
   virtual std::unique_ptr<GrowthPolicy> grow_ahead(const Timings& /*timings*/) const {
     return nullptr;
   }
   bool drafts_ahead(const Timings& timings) const { return grow_ahead(timings) != nullptr; }
 
-  // What to send while a verdict is awaited; nothing: rounds are kept until the verdict.
+  // The rounds to send while a verdict is awaited; nothing: rounds are kept until the verdict.
   virtual std::optional<AheadSelection> select_ahead(const SendingView& /*view*/,
                                                      const Timings& /*timings*/) const {
     return std::nullopt;

@@ -29,7 +29,7 @@ class DecayedMean final {
   }
   void clear() { weight_ = sum_ = 0; }
 
-  // Of so many values, as they count.
+  // The number of values, by their weights.
   double weight() const { return weight_; }
   // 0 while there is none.
   double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
@@ -80,7 +80,7 @@ class Timings final {
   // ones. If little was seen of this kind, it is derived from the other kind by the ratio of the
   // two.
   Duration pass_of(std::size_t rows, bool exits) const;
-  // What exits add to a pass; nothing until both kinds were seen.
+  // The time that exits add to a pass; nothing until both kinds were seen.
   std::optional<Duration> exits_cost() const;
 
   // A pass with so many rows of ours took so long. batch_rows: with those of others; 0: there were

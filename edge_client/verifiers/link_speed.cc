@@ -45,7 +45,7 @@ class Measurement final {
     }
   }
 
-  // Of kTries; one that lasts a second is not repeated.
+  // The fastest of kTries; one that lasts a second is not repeated.
   Result<Duration> fastest(std::size_t up, std::size_t down) const {
     OUTRIDER_ASSIGN_OR_RETURN(Duration best, call(up, down));
     for (int i = 1; i < kTries && best < std::chrono::seconds(1); ++i) {

@@ -11,8 +11,8 @@
 
 namespace outrider {
 
-// Of one direction. Beyond `least` this measurement cannot see: the bytes took less than a round
-// trip.
+// The rate of one direction. Beyond `least` this measurement cannot see: the bytes took less than a
+// round trip.
 struct Rate {
   double bytes_per_second = 0;
   bool least = false;

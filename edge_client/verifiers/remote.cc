@@ -75,7 +75,7 @@ void RemoteVerifier::disconnect() {
   channel_.reset();
 }
 
-// What gRPC tries to connect again is not waited for: the next attempt is a fresh one.
+// Does not wait for gRPC's own attempts to connect again: the next attempt is a fresh one.
 void RemoteVerifier::drop_if_lost(const std::shared_ptr<grpc::Channel>& channel,
                                   const Status& status) {
   const bool lost =

@@ -43,7 +43,7 @@ namespace outrider {
 class ChannelSource;
 class RemoteCall;
 
-// What a link has carried, in messages and in their bytes. With gRPC's and HTTP/2's framing, but
+// The messages that a link has carried, and their bytes. With gRPC's and HTTP/2's framing, but
 // without headers, TCP and IP: payload + kFramingBytes * messages.
 struct LinkBytes {
   std::uint64_t messages_up = 0;
@@ -106,9 +106,9 @@ class RemoteVerifier final : public Verifier {
   void stop() override;
   // After stop(): the next stream has a connection of its own.
   void disconnect();
-  // Blocks: what the server says of its target. UNIMPLEMENTED by a server that is older than this,
-  // or has no tokenizer; CANCELLED; INTERNAL for an answer that is no description; else what calls
-  // fail with.
+  // Blocks, and returns the server's description of its target. UNIMPLEMENTED by a server that is
+  // older than this, or has no tokenizer; CANCELLED; INTERNAL for an answer that is no description;
+  // else the errors of calls.
   Result<TargetDescription> describe(const std::stop_token& stop);
 
   // Sets x-request-id, the trace's context and the prefix by which proxies route, for the streams
@@ -120,7 +120,7 @@ class RemoteVerifier final : public Verifier {
     attempt_ = 0;
   }
 
-  // Of streams, and of describe().
+  // The bytes of streams, and of describe().
   LinkBytes link_bytes() const { return counters_.bytes(); }
   LinkBytes described_bytes() const { return described_.bytes(); }
 

@@ -18,8 +18,8 @@
 namespace outrider {
 namespace {
 
-// What may wait for a link that does not move. An honest session owes far less: it waits for
-// verdicts, and its living nodes are limited.
+// The most messages that may wait for a link that does not move. An honest session owes far less:
+// it waits for verdicts, and its living nodes are limited.
 constexpr std::size_t kMaxWaitingMessages = 4096;
 
 }  // namespace

@@ -78,7 +78,7 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   RemoteCall(const RemoteCall&) = delete;
   RemoteCall& operator=(const RemoteCall&) = delete;
 
-  // What goes with the call's headers; empty: nothing.
+  // The fields that go with the call's headers; empty ones do not.
   struct Metadata {
     // By these proxies route (proto/byte_buffer.h).
     std::string session_key;

@@ -37,7 +37,7 @@ Result<std::string> read_roots(const std::string& path) {
                                            ". Remedy: install the package ca-certificates");
 }
 
-// What gRPC 1.51 reads, in its order.
+// The variables that gRPC 1.51 reads, in its order.
 constexpr std::array kProxyVariables = {"grpc_proxy", "https_proxy", "http_proxy"};
 constexpr std::array kNoProxyVariables = {"no_grpc_proxy", "no_proxy"};
 

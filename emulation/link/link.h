@@ -110,8 +110,8 @@ class Link {
   virtual Result<Address> route(const Address& server) = 0;
 
   virtual CarriedBytes traffic() const = 0;
-  // What happened to packets since the profile last began. A proxy's packets are the pieces in
-  // which it reads bytes.
+  // The counts of packets since the profile last began. A proxy's packets are the pieces in which
+  // it reads bytes.
   virtual LinkCounts counts() const = 0;
 
   // With the next bytes the profile restarts at this offset with this seed. So two programs that

@@ -14,7 +14,7 @@
 
 namespace outrider {
 
-// What happened to the packets of a link, for reports: whether a run met the profile's impairments.
+// The fate of a link's packets, for reports: whether a run met the profile's impairments.
 
 // Counts of one direction.
 struct PathCounts {
@@ -27,7 +27,7 @@ struct PathCounts {
   std::uint64_t silent = 0;
   std::uint64_t reordered = 0;
   std::uint64_t duplicated = 0;
-  // Of a path with a rate: bytes through its bottleneck, and for how long that was busy.
+  // For a path with a rate: the bytes through its bottleneck, and the time for which that was busy.
   std::uint64_t bytes = 0;
   std::uint64_t busy_ns = 0;
 

@@ -210,7 +210,7 @@ PathSettings direction(const Row& row, double mbit_s) {
   return path;
 }
 
-// What the columns of the table do not hold.
+// Adds the faults that the columns of the table do not hold.
 void add_faults(LinkProfile& profile, PathSettings& path) {
   if (profile.name == "wifi-roam") {
     path.loss.windows = {

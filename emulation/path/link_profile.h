@@ -16,7 +16,7 @@
 
 namespace outrider {
 
-// What one direction of an emulated link does to packets. Times count from the link's start.
+// The effects of one direction of an emulated link on packets. Times count from the link's start.
 
 // Delay that varies around its mean. The distribution holds at each instant: a packet's jitter does
 // not depend on the number of packets.

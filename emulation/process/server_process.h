@@ -36,7 +36,7 @@ Json to_json(const PaceCounts& counts);
 // A message for people about a pace that was not kept; whose: "draft at rtx-68m-7b".
 std::string overrun_line(const std::string& whose, const PaceCounts& counts);
 
-// What a server's last line says of its emulated pace; nothing if it does not.
+// The counts of its emulated pace in a server's last line; nothing if it has none.
 std::optional<PaceCounts> parse_overruns(const std::string& text);
 
 class ServerProcess final {

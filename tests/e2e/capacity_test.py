@@ -48,7 +48,7 @@ class Capacity(unittest.TestCase):
         result = json.loads(run.stdout.splitlines()[-1])
         loads = result['table9-5ms, demo-robot']
         self.assertEqual([load['clients'] for load in loads], [1, 2])
-        # Of one client's time the server has enough to draft, 5 ms away.
+        # At 5 ms the server has enough of one client's time to draft.
         self.assertGreater(loads[0]['both']['server_share'], 0.5)
         self.assertEqual(run.returncode, 0 if result['passed'] else 1)
 

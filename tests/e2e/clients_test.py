@@ -106,7 +106,7 @@ class OpenaiClient(WithServingEdge):
 
 @unittest.skipUnless(has('openai'), 'needs the package openai')
 class OpenaiClientOfLevels(unittest.TestCase):
-    """Of a target on the device that has levels."""
+    """An edge whose target on the device has levels."""
 
     @classmethod
     def setUpClass(cls):

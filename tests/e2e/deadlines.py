@@ -20,7 +20,7 @@ class RobotAnswer(NamedTuple):
 
 
 def robot_prompts(file):
-    """Of a JSONL file, as outrider-train data-robot writes it."""
+    """Returns the prompts of a JSONL file that outrider-train data-robot wrote."""
     return [json.loads(line)['prompt'] for line in Path(file).read_text(encoding='utf-8').splitlines()]
 
 

@@ -30,7 +30,7 @@ class OnThisDevice(unittest.TestCase):
             self.assertGreater(figures['answers'], 0, way)
             self.assertGreater(figures['ms_per_token'], 0, way)
             self.assertGreater(figures['target_pass_ms'], 0, way)
-        # Who has answered all was the best so far; who had not, took longer on the first third.
+        # A way that has answered all was the best so far; one that has not took longer on the first third.
         for way in ('--draft-source none', advice['tried']):
             self.assertEqual(drafters[way]['answers'], 8)
         self.assertEqual(advice['tried'], [way for way, figures in drafters.items() if figures['answers'] == 8][-1])

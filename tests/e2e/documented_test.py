@@ -59,7 +59,7 @@ def required_flags(*command):
 
 
 def make_named_files(words, folder):
-    """Of data, which the reader has."""
+    """Makes the data files that the reader has."""
     for name in re.findall(r'[\w-]+\.jsonl', ' '.join(words)):
         (Path(folder) / name).touch()
 

@@ -227,7 +227,7 @@ class OnATerminal(WithServer):
     DIMMED = re.compile('\x1b\\[2m([^\x1b]*)\x1b\\[0m\x1b\\[(\\d+)D')
 
     def shown(self, *flags):
-        """What a terminal gets from a greedy answer."""
+        """Returns the bytes that a terminal gets from a greedy answer."""
         screen, program = pty.openpty()
         fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
         running = Edge('run', '--server', self.server.address, '--model', DRAFT, '-p', PROMPT,

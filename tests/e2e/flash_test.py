@@ -283,7 +283,7 @@ class LevelsOfAPack(unittest.TestCase):
         self.assertIn('100, 90, 80, 70, 60, 50, 40', refused.err)
 
     def test_by_a_deadline_the_level_in_memory_says_what_it_expects(self):
-        """Of a flash so slow that the answer takes several seconds more than its deadline, on a busy machine too.
+        """Tests a flash so slow that the answer takes several seconds more than its deadline, on a busy machine too.
         tests/soak/deadline.py measures at a robot's pace."""
         drafting = ('--draft-level', '60')
         port = free_port()

@@ -35,7 +35,7 @@ def flags_of(program, command=''):
 
 class Bash(unittest.TestCase):
     def complete(self, *words, folder='.'):
-        """What bash offers for the last word."""
+        """Returns the words that bash offers for the last word."""
         program = words[0]
         script = ('source /dev/stdin; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
                   'spec=$(complete -p "$1"); function=${spec#*-F }; ${function%% *} "$1"; printf "%s\\n" "${COMPREPLY[@]}"')

@@ -39,7 +39,7 @@ dollars-per-kwh = 0.36
 
 
 def text_of(events):
-    """Of a stream's events."""
+    """Returns the text of a stream's events."""
     chunks = [json.loads(line[6:]) for line in events.splitlines() if line.startswith(b'data: {')]
     return ''.join(choice['delta'].get('content', '') for chunk in chunks for choice in chunk['choices'])
 

@@ -34,7 +34,7 @@ WHOLE = SIZE + b'\r\n' + BODY
 CHUNKED = b'Transfer-Encoding: chunked\r\n'
 CHUNKS = b'%x\r\n' % len(BODY) + BODY + b'\r\n0\r\n\r\n'
 ANSWER_ID = re.compile(rb'HTTP/1\.1 (\d+) [^{]*?\r\nX-Request-Id: ([^\r]*)\r\n', re.I)
-# Of bytes that were no request to the program. Their id may not have been read.
+# The answers to bytes that were no request to the program. Their id may not have been read.
 NO_REQUEST = {b'400', b'414', b'417', b'431', b'501', b'505'}
 
 

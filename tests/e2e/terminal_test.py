@@ -137,7 +137,7 @@ class FullContext(unittest.TestCase):
     TALK = [ASKED, 'And now?', 'And then?', 'What next?', 'Go on.', 'And the end?']
 
     def talk(self, *flags, lines, context=160):
-        """What was said, and the JSON of each answer."""
+        """Returns the conversation, and the JSON of each answer."""
         with Server('--max-model-len', context) as server:
             answer = edge('chat', '--server', server.address, '--model', DRAFT, '-n', '32', '--json', *flags,
                           stdin='\n'.join(lines) + '\n')

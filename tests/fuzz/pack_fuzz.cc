@@ -131,7 +131,7 @@ const std::vector<RealPack>& real_packs() {
   return packs;
 }
 
-// Of exactly this size, so that a read beyond it is detected.
+// Copies of exactly this size, so that a read beyond it is detected.
 class Copies {
  public:
   const std::byte* of(const void* from, std::size_t count) {

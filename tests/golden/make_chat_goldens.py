@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What models' own chat templates write, by jinja2: makes text/templates.json.
+"""Makes text/templates.json: the prompts that models' own chat templates write, by jinja2.
 
 Run by hand, with requirements.txt beside this file installed, on files of templates (.jinja, the exact text), each under the name that
 --chat-template has for it (common/serving/conversation/named_templates.h):

@@ -79,7 +79,7 @@ def random_blocks(random, rows, columns, type_, scale):
 
 
 def rope_factors(head_dim, theta, rope):
-    """What converters of Llama 3.1 write: wavelengths' stretch, as in its published code."""
+    """Returns the factors that converters of Llama 3.1 write: wavelengths' stretch, as in its published code."""
     frequencies = 1.0 / theta ** (np.arange(0, head_dim, 2) / head_dim)
     wavelengths = 2 * np.pi / frequencies
     original = rope["original_max_position_embeddings"]

@@ -56,7 +56,7 @@ void write_changed(const std::string& directory, const ModelGolden& golden,
 // max |difference| / max(1, |logit|) between the model's logits and the golden ones.
 double distance(Model& model, const ModelGolden& golden);
 
-// What distance() may be at most for a model that computes the same.
+// The largest distance() of a model that computes the same.
 inline constexpr double kGoldenBar = 2e-4;
 
 }  // namespace outrider

@@ -45,7 +45,7 @@ class CheckedAdversary final {
   bool done() const { return done_; }
   // Exit reports that it has seen.
   int reports() const { return reports_; }
-  // Of its text, by nodes of the server's own.
+  // The tokens of its text that came by nodes of the server's own.
   std::uint64_t server_tokens() const { return server_tokens_; }
   // The first thing that was wrong; empty if nothing was.
   const std::string& failure() const { return failure_; }
@@ -86,7 +86,7 @@ class CheckedAdversary final {
   Adversary adversary_;
   std::vector<TokenId> text_;  // committed, over all streams
 
-  // Of the stream that is open.
+  // These belong to the stream that is open.
   std::uint32_t epoch_ = 0;
   std::shared_ptr<ReferenceModel> reference_;
   std::map<StreamId, std::shared_ptr<ReferenceModel>> references_;

@@ -91,7 +91,7 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
   ExitForger forger_;
   std::unique_ptr<SimEdge> edge_;
 
-  // Of the stream that is open.
+  // These belong to the stream that is open.
   std::unique_ptr<ReferenceModel> reference_;
   std::uint32_t last_report_ = 0;
   std::uint32_t acked_reports_ = 0;

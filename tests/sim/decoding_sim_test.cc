@@ -190,7 +190,7 @@ struct SimulatedRun {
            finish.status.code() == StatusCode::kResourceExhausted;
   }
 
-  // What is wrong with how this edge's answer ended, or nothing.
+  // The fault in the end of this edge's answer; empty if there is none.
   std::string judge(const CheckedEdge& edge) const {
     const Finish& finish = edge.finish();
     const bool cancelled = edge.cancelled() && finish.ending == Ending::kCancelled;

@@ -28,8 +28,8 @@ constexpr std::int32_t kLayers = 32;
 constexpr std::int32_t kVocab = 256;
 constexpr Position kPrompt = 4, kTopicLength = 400, kTextLength = 2400;
 
-// What exits were calibrated on; a harder topic, of which they are as sure; and one that misleads
-// them: they are surer, and as often wrong.
+// The topic on which exits were calibrated; a harder one, of which they are as sure; and one that
+// misleads them: they are surer, and as often wrong.
 const std::array<ExitCurve, 3>& topics() {
   static const std::array<ExitCurve, 3> kTopics = {
       ExitCurve{.match = {{0, 0.45}, {0.5, 0.75}, {1, 1}}, .confidence = {{0, 0.4}, {1, 0.8}}},
@@ -106,7 +106,7 @@ class Reliability {
   std::array<Bin, 10> bins_;
 };
 
-// Of one kind of confidence.
+// The figures of one kind of confidence.
 struct ByTopic {
   std::array<Reliability, 3> topics = {};
 
@@ -256,7 +256,7 @@ std::vector<std::int32_t> three_layers() {
   return {8, 16, 24};
 }
 
-// What exits state, and what verdicts make of it, on the same texts.
+// The confidences that exits state, and those corrected by verdicts, on the same texts.
 struct Drift {
   ByTopic stated, corrected;
   std::vector<double> before, after, gained, whole_gained, speed_up;

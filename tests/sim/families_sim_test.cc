@@ -31,7 +31,7 @@ namespace outrider {
 namespace {
 
 constexpr Position kPrompt = 11, kAnswer = 100;
-// Of a server whose passes are slow here.
+// The length of answers of a server whose passes are slow here.
 #ifdef OUTRIDER_SANITIZED
 constexpr Position kShortAnswer = 4;
 #else
@@ -45,7 +45,7 @@ SamplingParams sampling_at(float temperature) {
   return sampling;
 }
 
-// What an answer shows.
+// Records the text that an answer shows.
 class Shown final : public AnswerText, public SimEdgeObserver {
  public:
   Update push(TokenId) override { return {}; }
@@ -257,7 +257,7 @@ TEST_P(FamiliesSim, ACutInTheMiddleOfAnAnswerCostsNoToken) {
   EXPECT_GT(flash_->stats().bytes_read, 0u);
 }
 
-// Of a server with the GPU's kernels; this device goes on with the CPU's, from flash.
+// Tests a server with the GPU's kernels; this device goes on with the CPU's, from flash.
 class GpuServerSim : public FamiliesSim {};
 
 TEST_P(GpuServerSim, ACutAtAnyCommitCostsNoToken) {

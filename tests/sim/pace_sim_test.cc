@@ -84,7 +84,7 @@ Outcome decode(const Times& times, Strategy strategy, float strays, std::uint64_
           .stats = stats};
 }
 
-// Of several texts.
+// The mean over several texts.
 Outcome mean(const Times& times, Strategy strategy, float strays,
              Optimize optimize = Optimize::kLatency) {
   constexpr std::uint64_t kTexts = 2;

@@ -23,7 +23,7 @@ class ReferenceModel final {
   // The texts of the living nodes with id <= last_id, for a side with this committed text.
   std::set<std::string> living(std::span<const TokenId> text, NodeId last_id) const;
 
-  // What is wrong with that side's tree; empty if nothing is.
+  // The fault in that side's tree; empty if there is none.
   std::string compare(const MirroredTree& tree) const;
 
   const std::string& text_of(NodeId id) const { return nodes_.at(id); }

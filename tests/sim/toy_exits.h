@@ -23,7 +23,7 @@ class ToyExits final : public ExitHeads {
   double confidence(std::size_t exit, double temperature,
                     std::span<const RowEvidence> rows) const override;
 
-  // What the exit says after a text.
+  // The exit's logits after a text.
   std::vector<float> logits_after(std::size_t exit, std::span<const TokenId> text) const;
 
   DraftPrior draft_prior = {};  // of every exit

@@ -51,7 +51,7 @@ class ToyModel final : public Model, public RowLogits {
     held_back_.notify_all();
   }
 
-  // What its caches are taken to use; nothing, unless set.
+  // Sets the memory that its caches are assumed to use; none unless set.
   void set_kv_bytes_per_position(std::int64_t bytes) { info_.kv_bytes_per_position = bytes; }
   // The next forward() calls fail with INTERNAL, as a device does that is lost.
   void break_next_passes(int count) { broken_passes_ = count; }

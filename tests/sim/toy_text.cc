@@ -10,7 +10,7 @@ namespace outrider {
 namespace {
 
 const Tokenizer& toy_tokenizer() {
-  // Of a byte-level tokenizer, where the bytes C3 A9 and E2 AA AA are written so.
+  // A byte-level tokenizer, where the bytes C3 A9 and E2 AA AA are written like this.
   static const Tokenizer tokenizer = *Tokenizer::load_json(R"({
     "model": {"type": "BPE", "merges": [], "vocab": {
       "a": 0, "Ã": 1, "©": 2, "b": 3, "Ġ": 4, "â": 5, "ª": 6, "c": 7, "d": 8, "e": 9, "f": 10,

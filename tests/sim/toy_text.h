@@ -1,5 +1,5 @@
-// What a toy model's tokens spell: letters, a space, and parts of characters, so that an answer can
-// stand in the middle of a character, and a stop string has several tokens.
+// The spelling of a toy model's tokens: letters, a space, and parts of characters, so that an
+// answer can stand in the middle of a character, and a stop string has several tokens.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace outrider {
 
-// Of two or three tokens each, whose ids are below 4.
+// Stop strings of two or three tokens each, whose ids are below 4.
 inline constexpr std::string_view kToyStops[] = {"ab", "ba", "bb", "a\u00e9", "\u00e9b"};
 
 // The product's own streamed text, of a tokenizer of twelve tokens.

@@ -27,7 +27,7 @@ from outcome import Outcome
 PARTS = ('server', 'edge')
 MOST_MEGABYTES = 150  # of the image for GPUs
 SLIM_MEGABYTES = 75   # of Debian's own slim image, of which the base here is a larger variant
-# As in Debian's slim images: neither documentation nor downloaded packages stay.
+# Neither documentation nor downloaded packages stay, as in Debian's slim images.
 SLIM = ('--dpkgopt=path-exclude=/usr/share/doc/*', '--dpkgopt=path-exclude=/usr/share/man/*', '--dpkgopt=path-exclude=/usr/share/locale/*')
 CLEAN = '''DPkg::Post-Invoke {"rm -f /var/cache/apt/archives/*.deb";};
 Dir::Cache::pkgcache "";

@@ -1,4 +1,4 @@
-"""Who may include whom, by the lists in the CMakeLists.txt files.
+"""Checks that files include only what the lists in the CMakeLists.txt files allow.
 
 A library or program includes only headers of targets that it lists itself. What its users see of a
 library, the headers that other targets include, is bound to its DEPS; its other files may use its

@@ -19,7 +19,7 @@ SMALL_MODULES = {
 
 
 def scope_kind(header, outer):
-    """What a '{' after `header` opens: namespace, class, function, or other (inside functions all is other)."""
+    """Returns the kind of scope that a '{' after `header` opens: namespace, class, function, or other, as all inside functions is."""
     if outer not in ('namespace', 'class'):
         return 'other'
     if header.count('(') > header.count(')') or re.search(r'\)\s*:[^:].*[\w>]$', header, re.S):

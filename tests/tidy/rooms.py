@@ -28,7 +28,7 @@ def folder_table(text):
 
 
 def room_of(folder, prefix, rows):
-    """What a table in the folder `prefix` calls another folder: its own row, or else its top folder."""
+    """Returns the name that a table in the folder `prefix` has for another folder: its own row, or else its top folder."""
     inside = folder[len(prefix):] if folder.startswith(prefix) else None
     if inside is None:
         return folder.split('/')[0]
@@ -91,7 +91,7 @@ def check_owners(tree):
                 yield path, line_of(code, match.start()), f'{match.group()}: {idea}: only in {owner}'
 
 
-# What there is to be compared with or to emulate is the laboratory's (bench/lab), not the shipped programs'.
+# Rivals and emulation belong to the laboratory (bench/lab), not to the shipped programs.
 LABORATORY = re.compile(r'--(?:pace-(?:step-ms|pass-ms|exit-cost)|client-queue|server-queue|exit-score|flash-bandwidth|tree-widths)\b|'
                         r'\b(?:[Ss]pec_?[Ee]dge|[Pp]ico_?[Ss]pec|Ssd|ssd\b|PaceCurve|PacedModel|FixedWidths|TopNodes)|"(?:fixed|top-n)"')
 

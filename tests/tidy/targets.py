@@ -11,7 +11,7 @@ from tree import CODE
 
 COMMAND = re.compile(r'(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)')
 DECLARATIONS = {'outrider_library', 'outrider_program', 'outrider_test', 'outrider_fuzz', 'add_library'}
-# What a verb adds by itself.
+# The targets that a verb adds by itself.
 IMPLIED = {'outrider_test': ['outrider_test_paths', 'gtest'], 'outrider_fuzz': ['outrider_base']}
 
 

@@ -167,7 +167,7 @@ std::optional<Estimate> ratio_of_sums(const std::vector<double>& counts,
                    });
 }
 
-// What both yield a pass beyond what the better of the two does.
+// The tokens per pass that both together yield beyond the better of the two.
 std::optional<Estimate> gain_of_both(const Totals& totals) {
   return bootstrap(
       totals.tokens.size(), [&](std::span<const std::size_t> indices) -> std::optional<double> {

@@ -29,7 +29,7 @@ constexpr double kMinOverBetter = 0.97;
 constexpr double kMaxRealTime = 2.0;
 // The part of a run before what is measured, over the measured part.
 constexpr int kWarmUpPart = 4;
-// Of what no flag says.
+// Defaults of values that have no flag.
 constexpr double kOneWayMs = 5;
 constexpr int kGamma = 4;
 constexpr std::int64_t kMaxRows = 16;
@@ -66,7 +66,7 @@ Result<std::vector<CapacityPace>> paces_of(const CapacityOptions& options) {
                                   .source = "--pass-curve " + options.curve->to_string()}};
 }
 
-// Of a profile's direction the mean delay and the rate; jitter and losses are left out.
+// The mean delay and the rate of one direction of a profile; jitter and losses are left out.
 LinkLoad link_of(const PathSettings& path) {
   return {.delay = path.delay, .bit_per_s = path.bit_per_s};
 }
@@ -105,7 +105,7 @@ struct CapacityCell {
     const auto at = std::ranges::find(found, contender, &CapacityFigures::contender);
     return at == found.end() ? nullptr : &*at;
   }
-  // Of the others, the one with the most sessions; null without any.
+  // The other contender with the most sessions; null if there is none.
   const CapacityFigures* best_other() const {
     const CapacityFigures* best = nullptr;
     for (const CapacityFigures& one : found) {
@@ -118,7 +118,7 @@ struct CapacityCell {
   }
 };
 
-// What the law makes of a co-located contender's sessions.
+// The law's figures for a co-located contender's sessions.
 struct LawFigure {
   double factor = 1;
   std::vector<double> sessions;  // by seed

@@ -1,5 +1,5 @@
-// What a million tokens cost, and where drafting on the edge stops paying. The costs follow from
-// the latency law at one device and round trip, or from the cells of a report.
+// Prints the price of a million tokens, and where drafting on the edge stops paying. The costs
+// follow from the latency law at one device and round trip, or from the cells of a report.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
@@ -31,7 +31,7 @@ struct PriceOptions {
   ModelledRound round;
 };
 
-// What is priced of a report's cell.
+// The values of a report's cell that are priced.
 struct PricedCell {
   std::string setting;
   std::string device;

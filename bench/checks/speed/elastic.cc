@@ -154,7 +154,8 @@ Result<std::vector<double>> errors_of_law(LevelAnswers& edge, const ElasticOptio
   return errors;
 }
 
-// Of a token of each level beside the full one's. In memory, where bytes are what a pass waits for.
+// The time of a token of each level as a share of the full model's. The weights are in memory, so a
+// pass waits for their bytes.
 Result<std::vector<Bar>> shares_of(LevelAnswers& edge, const ElasticOptions& options,
                                    CheckOutcome& outcome) {
   const std::string dtype = options.edge.dtype;
@@ -244,7 +245,7 @@ Result<CheckOutcome> run_answers(const ElasticOptions& options) {
   return outcome;
 }
 
-// What a process of its own has after these answers, in MB: by name.
+// The memory of a separate process after these answers, in MB, by name.
 Result<Json> memory_of(const ElasticOptions& options, const std::vector<std::string>& levels,
                        std::vector<std::string> more) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string program, sibling_program("outrider-bench"));
@@ -278,7 +279,7 @@ Result<Json> memory_of(const ElasticOptions& options, const std::vector<std::str
   return unavailable("outrider-bench elastic answers: " + last_line(done.err));
 }
 
-// Of a level alone: what is beside its weights, and its keys and values.
+// The memory of a level alone beside its weights, keys and values.
 Result<Bar> memory_beside(const ElasticOptions& options, CheckOutcome& outcome) {
   std::vector<double> beside;
   for (int round = 0; round < options.rounds; ++round) {
@@ -296,7 +297,7 @@ Result<Bar> memory_beside(const ElasticOptions& options, CheckOutcome& outcome) 
              *median(beside), kBesideMb, Bar::Side::kAtMost};
 }
 
-// Of all levels over the full model alone.
+// The memory of all levels as a ratio to that of the full model alone.
 Result<Bar> memory_ratio(const ElasticOptions& options, CheckOutcome& outcome) {
   std::vector<std::string> table;
   if (!options.edge.elastic.empty()) table = {"--elastic", options.edge.elastic};

@@ -55,7 +55,7 @@ Json model_json(const std::string& path) {
   const auto files = load_model_files(path, {});
   return {{"path", path}, {"fingerprint", files.ok() ? Json((*files)->fingerprint) : Json()}};
 }
-// What makes two runs the same one: the first line of a journal.
+// The settings by which two runs are the same one: the first line of a journal.
 
 Json run_identity(const RunFlags& flags, const GridPlan& plan) {
   Json settings = Json::array();
@@ -123,7 +123,7 @@ std::string journal_in(const std::string& folder) {
 constexpr double kNeverSlower = 0.97;
 constexpr TcpProbePlan kShortProbe = {.round_trips = 10, .bulk = std::chrono::milliseconds(800)};
 
-// As in the run that --out resumes; otherwise it is measured.
+// Taken from the run that --out resumes; otherwise it is measured.
 Result<double> exit_cost_of_run(const RunFlags& flags) {
   double cost = 0;
   const Json begun =

@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-// What both guess is surer than what one does.
+// A token that both guess is more likely than one that a single source guesses.
 void add_guesses(const std::vector<Guess>& more, std::vector<Guess>& guesses) {
   for (const Guess& guess : more) {
     const auto same = std::ranges::find(guesses, guess.token, &Guess::token);

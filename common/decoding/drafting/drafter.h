@@ -128,8 +128,8 @@ class Drafter final {
   // Takes the advice of an early exit: makes the outcome's node if it is not there, and weighs it.
   void advise(const ExitAdvice& advice);
 
-  // What the pre-draft cache holds for these tokens: of a round within these bounds. Call before
-  // commit().
+  // The nodes that the pre-draft cache holds for these tokens, for a round within these bounds.
+  // Call before commit().
   CacheLookup look_up(std::span<const TokenId> tokens, const ChainBounds& round) const {
     return nodes_.look_up(tokens, round, step_rows_);
   }

@@ -54,7 +54,8 @@ void take_advice(const MirroredTree& tree, const OutcomeAdvice& advice,
 // A node less likely than this is not worth a row of the draft.
 constexpr double kMinWorth = 0.002;
 
-// What a row is worth less for each round that lies between: there will be time for it then.
+// The factor by which a row is worth less for each round that lies between: there will be time for
+// it then.
 constexpr double kLaterRound = 0.5;
 
 // Whether every node from below `from` down to `node` is its parent's likeliest child.

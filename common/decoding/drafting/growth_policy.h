@@ -119,7 +119,7 @@ class GrowthPolicy {
   // Whether to run the root's row while its children are not known.
   virtual bool wants_root() const = 0;
 
-  // What running this living node's row now is worth; the highest is run first. 0: not wanted.
+  // The worth of running this living node's row now; the highest is run first. 0: not wanted.
   virtual double worth(const GrowthView& view, NodeIndex node) const = 0;
 };
 
@@ -174,11 +174,11 @@ struct PredraftOptions {
   // true (FSD): only outcomes that an exit named, one whole chain each, ordered by the exit's
   // confidence. false: every node, ordered by its chance to become text.
   bool exits_only = false;
-  // What the first drafted token of a round saves beyond its own draft step, in draft steps: with
-  // it the verifier does not wait for the edge.
+  // The draft steps that the first drafted token of a round saves beyond its own: with it the
+  // verifier does not wait for the edge.
   double first_saves = 1;
-  // Of one draft step. With 1, each row is chosen knowing the result of the last one, and a verdict
-  // waits for at most one row.
+  // The most rows of one draft step. With 1, each row is chosen knowing the result of the last one,
+  // and a verdict waits for at most one row.
   std::size_t most_rows = std::numeric_limits<std::size_t>::max();
 };
 

@@ -155,7 +155,7 @@ CacheLookup HypothesisTree::look_up(std::span<const TokenId> tokens, const Chain
   return found;
 }
 
-// What became text shows how good the guesses for its positions were.
+// The committed text shows how good the guesses for its positions were.
 void HypothesisTree::learn(std::span<const TokenId> tokens) {
   NodeIndex at = kRoot;
   for (const TokenId token : tokens) {

@@ -32,7 +32,7 @@ struct DraftedRound {
   bool whole = false;             // more drafting would not make it longer
 };
 
-// What the pre-draft cache held when a verdict came (docs/pre-draft-cache.md).
+// The content of the pre-draft cache when a verdict came (docs/pre-draft-cache.md).
 struct CacheLookup {
   std::size_t walked = 0;   // tokens of the verdict that are nodes
   bool named = false;       // all of them are
@@ -93,8 +93,8 @@ class HypothesisTree final {
   // Nodes that are rows of the pass in flight, as far as is known.
   std::size_t rows_in_flight() const;
 
-  // What the pre-draft cache holds for these tokens: of a round within these bounds. Call before
-  // commit(). step_rows: the nodes whose rows the draft step that is out runs.
+  // The nodes that the pre-draft cache holds for these tokens, for a round within these bounds.
+  // Call before commit(). step_rows: the nodes whose rows the draft step that is out runs.
   CacheLookup look_up(std::span<const TokenId> tokens, const ChainBounds& round,
                       std::span<const NodeIndex> step_rows) const;
 

@@ -79,8 +79,8 @@ struct PassShape {
   double cycle_ms = 0;  // from the verdict before to this one, drafting included; 0: unknown
 };
 
-// What was sent of a round, kept because the tree forgets it with the commit: which branch of it
-// the verdict followed, and how far.
+// The nodes of a round that were sent, kept because the tree forgets it with the commit: which
+// branch of it the verdict followed, and how far.
 class SentRound final {
  public:
   SentRound() = default;

@@ -111,7 +111,7 @@ class AdapterHeads final : public ExitHeads {
     spread(count, logits);
   }
 
-  // Of the output matrix only the wanted tokens' rows are read.
+  // Only the wanted tokens' rows of the output matrix are read.
   void compute_some(std::size_t exit, const HiddenRows& rows, const TokensOfRows& wanted,
                     std::span<float> logits) override {
     prepare(exit, rows);
@@ -187,7 +187,7 @@ class AdapterHeads final : public ExitHeads {
             .num_bytes = exit.head.size() * sizeof(exit.head[0])};
   }
 
-  // What an exit's output matrix is multiplied with: adapted_ and quantized_.
+  // Computes the input of an exit's output matrix: adapted_ and quantized_.
   void prepare(std::size_t exit, const HiddenRows& rows) {
     OUTRIDER_CHECK(rows.width == size(hidden_));
     adapt(adapters_.exits.at(exit), rows);

@@ -55,7 +55,7 @@ struct Logistic {
   friend bool operator==(const Logistic&, const Logistic&) = default;
 };
 
-// What is added to a drafted token's perturbed score.
+// The numbers that are added to a drafted token's perturbed score.
 struct DraftPrior {
   double offset = 0;
   double odds_slope = 0;

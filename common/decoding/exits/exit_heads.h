@@ -50,7 +50,7 @@ class ExitHeads {
     }
   }
 
-  // What this exit adds to a drafted token's perturbed score.
+  // The prior that this exit adds to a drafted token's perturbed score.
   virtual DraftPrior prior(std::size_t exit, double temperature) const = 0;
 
   // The probability, 0 .. 1, that a walk with these rows names the whole outcome.
@@ -58,8 +58,8 @@ class ExitHeads {
                             std::span<const RowEvidence> rows) const = 0;
 };
 
-// Of layers, at least one: the index of that nearest to the middle of the model; of two that are as
-// near, the later one, which knows more.
+// The index of the layer nearest to the middle of the model, among one at least; the later one of
+// two that are as near, as it knows more.
 inline std::size_t nearest_to_middle(std::span<const std::int32_t> layers,
                                      std::int32_t num_layers) {
   const auto distance = [&](std::int32_t layer) { return std::abs(2 * layer - num_layers); };

@@ -12,7 +12,7 @@ namespace {
 constexpr OnlineLogistic<2>::Rule kRule{
     .keep = 0.96,  // 25 verdicts count
     .prior = {0, 1},
-    // What an exit states counts like a few verdicts at first, and like a part of one for ever.
+    // An exit's own statement counts like a few verdicts at first, and like a part of one for ever.
     .first = {1.5, 4},
     .lasting = {0.25, 1},
     .low = {-ExitCorrection::kMaxOffset, 0},

@@ -65,7 +65,7 @@ class OnlineCalibration final {
   // That pass has no verdict: its stream was lost, or it failed.
   void on_pass_lost() { heard_.clear(); }
 
-  // Of the exits heard so far, by layer.
+  // The corrections of the exits heard so far, by layer.
   std::vector<ExitCorrection> corrections() const;
   // Begins with corrections that an earlier text left; they count as a few verdicts.
   void restore(std::span<const ExitCorrection> corrections);

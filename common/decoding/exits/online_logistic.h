@@ -24,7 +24,7 @@ class OnlineLogistic final {
   struct Rule {
     double keep = 1;  // of older outcomes' weight, per outcome, 0 .. 1
     Values prior{};
-    // What the prior counts for on each weight, as information: at first, and for ever. Their sum
+    // The information that the prior counts for on each weight: at first, and for ever. Their sum
     // is above 0.
     Values first{}, lasting{};
     Values low{}, high{};  // of the weights
@@ -54,7 +54,7 @@ class OnlineLogistic final {
       }
       curvature[i] = information_[i];
       curvature[i][i] += rule_->lasting[i];
-      // As older outcomes lose weight, the prior pulls back.
+      // The prior pulls back as older outcomes lose weight.
       slope[i] = surprise * evidence[i] -
                  (1 - rule_->keep) * rule_->lasting[i] * (weights_[i] - rule_->prior[i]);
     }

@@ -1,5 +1,5 @@
-// What answers of an elastic model's levels take here: measured when the model is loaded, and
-// learnt from the answers since. By this the level of the next answer is chosen.
+// The times of answers by an elastic model's levels on this machine: measured when the model is
+// loaded, and learnt from the answers since. By this the level of the next answer is chosen.
 //
 //   (choose  note)*
 //

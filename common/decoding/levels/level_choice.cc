@@ -15,7 +15,7 @@ std::string ms(double value) {
   return text;
 }
 
-// Of the pass that reads so many tokens.
+// The time of the pass that reads this number of tokens.
 double reading_ms(const LevelProfile& level, std::int64_t tokens) {
   return std::max(static_cast<double>(tokens) * level.prefill_ms, level.pass_ms);
 }

@@ -27,7 +27,7 @@ struct LevelProfile {
   double pass_ms = 0;     // the least that a pass takes: a level that is streamed has to be read
 };
 
-// What the times of an answer hang on.
+// The sizes on which the times of an answer depend.
 struct AnswerSize {
   std::int64_t prompt_tokens = 0;
   std::int64_t max_tokens = -1;  // -1: no bound

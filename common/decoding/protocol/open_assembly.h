@@ -32,7 +32,7 @@ class OpenAssembly final {
   // Memory of everything collected.
   std::size_t bytes() const { return bytes_; }
 
-  // Counted from the last piece.
+  // The deadline counts from the last piece.
   TimePoint deadline(Duration timeout) const { return last_piece_ + timeout; }
 
   // The Open with its prefix, then the waiting messages. The object is empty afterwards.

@@ -1,4 +1,4 @@
-// What a target reports about itself before a prompt is written for it. The wire form is
+// The facts that a target reports about itself before a prompt is written for it. The wire form is
 // DescribeReply of proto/outrider/v1.
 //
 // A struct here has the shape of its message but no validity: the receiver checks it.

@@ -1,5 +1,5 @@
-// What a request may ask of the size of an elastic model and of an answer's time, and what its
-// answer then says of both (docs/elastic.md).
+// The wishes of a request for the size of an elastic model and for an answer's time, and the
+// figures of both in its answer (docs/elastic.md).
 //
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -54,7 +54,7 @@ inline std::optional<double>* find_objective(Slo& slo, std::string_view name) {
   return nullptr;
 }
 
-// What objectives may be named, for errors.
+// The objectives that may be named, for errors.
 inline constexpr char kSloNames[] =
     "ttft_ms, tpot_ms or time_ms in milliseconds, ttft_share or tpot_share from 0 to 1";
 
@@ -63,8 +63,8 @@ inline constexpr char kSloNames[] =
 // objectives beside it.
 Status check_slo(const Slo& slo);
 
-// Of the requests that wait, the one that is due first is answered next: by its ttft_ms, or else
-// its time_ms; one without either after a minute, so that none is passed by for longer.
+// The waiting request that is due first is answered next: by its ttft_ms, or else its time_ms; one
+// without either after a minute, so that none is passed by for longer.
 inline constexpr Duration kDueAnyway = std::chrono::minutes(1);
 Duration due_within(const Slo& slo);
 

@@ -1,4 +1,4 @@
-// What an answer is to be: how its tokens are chosen, what ends it, and how urgent it is. A
+// The options of an answer: how its tokens are chosen, what ends it, and how urgent it is. A
 // command's flags, a request over HTTP, a check or a test fill it.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0

@@ -66,8 +66,8 @@ class MirroredTree final {
   // --- reading (kRoot is valid wherever a parent is expected) ---
   const TreeNode& node(NodeIndex node) const;
   std::span<const NodeIndex> children(NodeIndex parent) const;
-  // What the edge's draft guessed below `parent`, on a verifier in the same process; empty: not
-  // known.
+  // The guesses of the edge's draft below `parent`, on a verifier in the same process; empty if
+  // they are not known.
   std::span<const DraftCandidate> candidates(NodeIndex parent) const;
   // The child of `parent` with this token, or kNoNode.
   NodeIndex child(NodeIndex parent, TokenId token) const;

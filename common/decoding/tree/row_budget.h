@@ -25,7 +25,7 @@ using Calibrate = std::function<float(const TreeNode&)>;
 
 struct RowBudget {
   std::size_t nodes = 0;
-  // Of those, that the edge sent: the verifier's own nodes do not count.
+  // The most of those that the edge sent: the verifier's own nodes do not count.
   std::size_t sent = std::numeric_limits<std::size_t>::max();
   Position last_position = 0;  // nodes beyond are of no use
   Calibrate calibrate = {};

@@ -33,7 +33,7 @@ class GgufFile final {
   // kDataLoss if a file's size has changed since it was opened.
   Status check_unchanged() const;
 
-  // Of every part (mapped_file.h).
+  // Forgets the pages of every part (mapped_file.h).
   void forget_pages() const;
 
  private:

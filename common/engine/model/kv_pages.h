@@ -36,7 +36,7 @@ class KvPages {
   std::int32_t count() const { return static_cast<std::int32_t>(holders_.size()); }
   std::int32_t free() const { return static_cast<std::int32_t>(free_.size()); }
   std::int32_t used() const { return count() - free(); }
-  // Of those in use, how many were taken for `owner`.
+  // The number of pages in use that were taken for `owner`.
   std::int32_t used_by(std::int32_t owner) const;
 
   // A free page, held once. Its content is undefined. owner: whose it is counted as, a small number

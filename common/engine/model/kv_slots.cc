@@ -237,7 +237,7 @@ void KvSlots::free_subtree(Slot slot) {
       gone.push_back(child);
     }
   }
-  // Of the first chain an end goes, if anything.
+  // The first chain loses an end, if it loses anything.
   for (const Slot one : gone) {
     if (!is_placed(one)) {
       free_branching_slot(one);

@@ -27,7 +27,7 @@ struct Guess {
 std::vector<Guess> guess_next(std::span<const float> logits, const SamplingParams& sampling,
                               std::uint64_t seed, Position position, int fan_out);
 
-// What the draft's confidence is worth: learns, from what became text, how often a guess of this
+// The worth of the draft's confidence: learns, from what became text, how often a guess of this
 // rank and this confidence was right. A draft that is too sure of itself would send rounds that
 // die; one that is too modest would let the link idle.
 //

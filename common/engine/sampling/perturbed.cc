@@ -142,7 +142,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace outrider {
 
-// Of so many best the bar is kept at the last one, which costs less than what a lower bar lets in.
+// The bar is kept at the last one of this many best, which costs less than the tokens that a lower
+// bar lets in.
 constexpr std::size_t kFew = 32;
 
 void select_perturbed(const PerturbedRow& row, std::size_t count, std::vector<SelectKey>& keys) {

@@ -30,8 +30,8 @@ struct PerturbedRow {
   NoiseKey key;
   std::span<const float> logits;  // read as max_logit() reads them
   float temperature = 1.0f;       // above 0
-  // Of each logit, padded to a multiple of kNoiseGroup with any tokens; empty: token i stands at
-  // place i.
+  // The token of each logit, padded to a multiple of kNoiseGroup with any tokens; empty: token i
+  // stands at place i.
   std::span<const TokenId> tokens = {};
 };
 

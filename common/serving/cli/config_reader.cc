@@ -65,7 +65,7 @@ std::string config_string(std::string_view value) {
   return text + '"';
 }
 
-// What the option is set to, or else its default, which CLI11 writes as [1,2,3] if it is a list.
+// The option's values, or else its default, which CLI11 writes as [1,2,3] if it is a list.
 std::vector<std::string> values_of(const CLI::Option& option) {
   if (option.count() > 0) return option.results();
   const std::string text = option.get_default_str();

@@ -109,7 +109,7 @@ std::string check_float(const std::string& text) {
   return "'" + text + "' is not a finite decimal number";
 }
 
-// What only the laboratory's programs have (bench/lab): flags, and values of flags.
+// The parts that only the laboratory's programs have (bench/lab): flags, and values of flags.
 struct Laboratory {
   std::string_view program;
   std::vector<std::string_view> flags;
@@ -135,7 +135,7 @@ std::string laboratory_hint(std::string_view flag, std::string_view error) {
   return "";
 }
 
-// What was printed is there, or it is an error: a disk may be full, a reader gone.
+// Fails if the output could not be written: a disk may be full, a reader gone.
 Status flush_output() {
   std::cout.flush();
   if (std::fflush(stdout) != 0) return unavailable("stdout: " + errno_message(errno));

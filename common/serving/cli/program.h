@@ -1,4 +1,4 @@
-// What every program of Outrider does with its command line, so that all behave alike.
+// Treats the command line of every program of Outrider, so that all behave alike.
 //
 //   Program program("outrider-edge", "Drafts on this device, lets the cloud decide.");
 //   CLI::App* run = program.app().add_subcommand("run", "Answer one prompt");
@@ -55,7 +55,7 @@ class Program final {
  public:
   Program(const std::string& name, const std::string& description);
 
-  // Of all programs of this build.
+  // The version of all programs of this build.
   static std::string version();
 
   // Flags and subcommands are added here, before parse(). A flag's default is the value that its

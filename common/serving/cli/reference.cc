@@ -26,8 +26,8 @@ std::string quoted(const std::string& text) {
   return "'" + replace_all(text, "'", "'\\''") + "'";
 }
 
-// What may follow a command: its own flags, and those of the program, which it passes on (as
-// commands with commands of their own do not).
+// The flags that may follow a command: its own flags, and those of the program, which it passes on
+// (as commands with commands of their own do not).
 std::vector<const CLI::Option*> flags_at(const CLI::App& program, const CLI::App& command) {
   std::vector<const CLI::Option*> flags = flags_of(command);
   const bool passes_on = command.get_parent() == &program && subcommands_of(command).empty();

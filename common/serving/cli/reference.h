@@ -1,5 +1,6 @@
-// What packages hold beside a program, made from its flags: completion files of shells, and its man
-// page. `program --print-completion bash` (or zsh) and `program --print-man` print them.
+// The files that packages hold beside a program, made from its flags: completion files of shells,
+// and its man page. `program --print-completion bash` (or zsh) and `program --print-man` print
+// them.
 //
 // A flag's value completes to the words that it may be; where it is free text, to files.
 //
@@ -18,12 +19,12 @@ std::string zsh_completion(const CLI::App& program);
 std::string man_page(const CLI::App& program, const std::string& version);
 
 namespace internal {
-// What completion of a value offers.
+// The kinds of completion that a value offers.
 enum class ValueKind { kNone, kWords, kNumber, kFile };
 ValueKind value_kind(const CLI::Option& option);
 // The words that a value may be; empty: any.
 std::vector<std::string> value_words(const CLI::Option& option);
-// As they stand on the command line; empty: a positional argument.
+// The names as they stand on the command line; empty for a positional argument.
 std::vector<std::string> names_of(const CLI::Option& option);
 // In the order in which they were added. Hidden ones are left out.
 std::vector<const CLI::Option*> flags_of(const CLI::App& command);

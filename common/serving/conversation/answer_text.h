@@ -22,7 +22,8 @@ class AnswerText {
   // Takes the next committed token.
   virtual Update push(TokenId token) = 0;
 
-  // What push() would return if these tokens came next, together; ends: and finish() after them.
+  // The result that push() would return if these tokens came next, together; ends: with finish()
+  // after them.
   virtual Update preview(std::span<const TokenId> /*tokens*/, bool /*ends*/) const { return {}; }
 
   // Ends the answer; returns the text that was held back.

@@ -26,7 +26,7 @@ struct HttpRequest {
   // one. Nothing: the client showed none.
   std::optional<std::string> certificate_name = {};
   std::string id;  // its name in logs: the client's x-request-id, or a new id
-  // What the route's check found out about the sender; null: nothing.
+  // The facts that the route's check found about the sender; null if it found none.
   std::shared_ptr<const void> caller = {};
 
   // The first of this name; empty if there is none.

@@ -21,7 +21,7 @@ struct LedgerEntry {
     std::uint64_t up = 0;
     std::uint64_t down = 0;
   };
-  // What an edge computed itself.
+  // The time that an edge computed itself.
   struct OwnDevice {
     Duration target{0};  // part of `device`
     Duration draft{0};

@@ -1,5 +1,6 @@
-// What this machine's processors have used, as the kernel reports it (RAPL, /sys/class/powercap):
-// all packages whose counters this process may read. Other programs' use is in it as well.
+// The energy that this machine's processors have used, as the kernel reports it (RAPL,
+// /sys/class/powercap): all packages whose counters this process may read. Other programs' use is
+// in it as well.
 //
 // Thread rule: one thread at a time. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -45,7 +45,7 @@ struct AnswerUsage {
   std::uint64_t rejected_tokens = 0;
 };
 
-// What a client may request in addition to the text.
+// The extras that a client may request in addition to the text.
 struct AnswerExtras {
   bool usage = false;         // streams: a last event has the usage
   bool usage_so_far = false;  // streams: every event has it

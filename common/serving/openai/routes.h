@@ -50,7 +50,7 @@ struct OpenaiService {
   AnswerReading reading = {};
   Position context = 0;                   // tokens of prompt and answer; 0: not known here
   std::size_t max_choices = kMaxChoices;  // that are answered or may wait at a time
-  // Of an elastic model, full first: clients name one as MODEL@LEVEL.
+  // The levels of an elastic model, full first: clients name one as MODEL@LEVEL.
   std::vector<ServedLevel> levels = {};
   // For fields that a request does not name; asked for with each one. Errors refuse the request.
   std::function<Result<CompletionParams>()> defaults = [] { return CompletionParams(); };

@@ -72,7 +72,7 @@ struct LogField {
 };
 
 bool log_enabled(LogLevel level);
-// Since the process began.
+// The lines that were lost since the process began.
 std::uint64_t lost_log_lines();
 void log(LogLevel level, std::string_view message, std::span<const LogField> fields);
 inline void log(LogLevel level, std::string_view message,

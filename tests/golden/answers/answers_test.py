@@ -39,7 +39,7 @@ def bench(*arguments):
 
 
 def figures(row):
-    """What an answer was and cost. Times are in milliseconds, of which libm may move the last digits."""
+    """Returns an answer and its cost. Times are in milliseconds, of which libm may move the last digits."""
     answer, predraft = row['answer'], row['answer']['predraft']
     return {
         'answer': f'{row["setting"]}, {row["strategy"]}, prompt {row["prompt"]}',

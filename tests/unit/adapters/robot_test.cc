@@ -41,7 +41,7 @@ std::string kind_of_name(const std::string& name) {
   return name.substr(name.find(' ') + 1);
 }
 
-// What the instruction means, from its words and the scene alone.
+// The object that the instruction means, by its words and the scene alone.
 std::optional<SeenObject> target_of(const std::string& instruction,
                                     const std::vector<SeenObject>& objects) {
   std::smatch match;

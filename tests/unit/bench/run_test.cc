@@ -195,7 +195,7 @@ TEST(BenchRunTest, AVirtualRunIsKeptGoneOnWithAndCompared) {
   EXPECT_EQ(same.exit_code, 0) << same.err;
 }
 
-// Of two links, one near and one far.
+// A run over two links, one near and one far.
 TEST(BenchRunTest, DraftingBesideTheTargetPaysNoLink) {
   std::vector<std::string> arguments = command("run");
   for (const char* flag :

@@ -1,4 +1,4 @@
-// What drafts, on a device or beside a target.
+// The sources of drafts, on a device or beside a target.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -10,10 +10,10 @@ namespace {
 
 // The last tokens of a prompt by which it learns.
 constexpr std::size_t kTeaching = 2048;
-// What is assumed of a match before there are cases: that so many of such were right.
+// The assumption about a match before there are cases: the share of such matches that were right.
 constexpr double kAssumedCases = 8;
 constexpr std::array<double, 8> kAssumed = {0.1, 0.3, 0.45, 0.55, 0.65, 0.75, 0.85, 0.92};
-// Of one with which others disagree.
+// The same for a match with which others disagree.
 constexpr double kAssumedContested = 0.6;
 // Then the older half of the cases is forgotten.
 constexpr double kMaxCases = 256;

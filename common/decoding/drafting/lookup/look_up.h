@@ -4,7 +4,7 @@
 //
 //   begin (guesses | take)*        another begin() is another text; the one before is remembered
 //
-// What it shares with others is searched too where it is handed in: `shared`.
+// A text that it shares with others, `shared`, is searched too where it is handed in.
 //
 // A query takes microseconds; a token of memory takes 12 bytes.
 // Thread rule: none of its own. SPDX-License-Identifier: Apache-2.0
@@ -40,13 +40,13 @@ class LookUp final {
   void cut(std::size_t length);
   std::span<const TokenId> text() const { return text_; }
 
-  // What may follow a text that ends so, the surest first, at most `most`. Their confidences sum up
-  // to less than 1.
+  // The tokens that may follow a text that ends so, the surest first, at most `most`. Their
+  // confidences sum up to less than 1.
   std::vector<Guess> guesses(std::span<const TokenId> tail, std::size_t most,
                              const MatchFinder* shared = nullptr) const;
 
  private:
-  // What a match is: by its length, and whether another of about that length disagrees.
+  // The kind of a match: its length, and whether another of about that length disagrees.
   struct Kind {
     std::size_t length = 0;
     bool contested = false;
@@ -61,7 +61,7 @@ class LookUp final {
 
   std::vector<MatchFinder::Match> find(std::span<const TokenId> tail, std::size_t most,
                                        const MatchFinder* shared) const;
-  // Of the first of the matches.
+  // The kind of the first match.
   static Kind kind_of(std::span<const MatchFinder::Match> matches);
   const Record& record(Kind kind) const { return records_[kind.length][kind.contested ? 1 : 0]; }
 

@@ -48,8 +48,8 @@ Result<std::shared_ptr<KvPages>> LookupModel::new_pages(std::int32_t count) {
   return std::shared_ptr<KvPages>(std::make_shared<TokenPages>(this, count));
 }
 
-// What was committed since the last pass. A sequence that is shorter than it was, or another, is a
-// new text.
+// Takes the tokens that were committed since the last pass. A sequence that is shorter than it was,
+// or another, is a new text.
 void LookupModel::take_text(const KvCache& cache) {
   auto& pages = static_cast<TokenPages&>(cache.pages());
   const auto end = static_cast<std::size_t>(cache.slots().committed());
@@ -70,7 +70,7 @@ Status LookupModel::forward(std::span<const Row> rows, PassOutput& out) {
   for (const Row& row : rows) {
     static_cast<TokenPages&>(row.cache->pages()).of(row) = row.token;
     if (!row.wants_logits) {
-      // Of text that its owner commits next.
+      // This token belongs to text that its owner commits next.
       if (row.cache->slots().position(row.slot) == static_cast<Position>(look_up_.text().size())) {
         look_up_.take(row.token);
       }

@@ -41,9 +41,10 @@ class MatchFinder final {
     TokenId next = 0;        // what followed
     std::size_t length = 0;  // how many tokens before it are alike, 1 to kMaxLength
   };
-  // What followed where a text ended as `tail` does, the longest match first, of equal ones the
-  // latest; each token once, at most `most` of them. A match of a single token is given only where
-  // there is no longer one. found: matches in other texts, of equal ones they come first.
+  // The tokens that followed where a text ended as `tail` does, the longest match first, of equal
+  // ones the latest; each token once, at most `most` of them. A match of a single token is given
+  // only where there is no longer one. found: matches in other texts, of equal ones they come
+  // first.
   std::vector<Match> find(std::span<const TokenId> tail, std::size_t most,
                           std::vector<Match> found = {}) const;
 

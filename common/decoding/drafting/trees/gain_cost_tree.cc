@@ -6,14 +6,14 @@
 namespace outrider {
 namespace {
 
-// Of what is learnt from one verdict.
+// The weight of one verdict in what is learnt.
 constexpr double kLearn = 0.05;
 
 // Draft steps run one row until the tree has so many nodes (LEVER, section 4.4: batches come as
 // candidates do).
 constexpr std::size_t kSerialNodes = 4;
 
-// What a row that reading hides costs all the same: it may be for nothing.
+// The cost of a row that reading hides: it may be computed for nothing.
 constexpr double kMinRow = 0.1;
 
 }  // namespace
@@ -28,7 +28,7 @@ struct GainCostTree::Growth {
   double drafted = 0;  // for this round, hidden or not
 };
 
-// What a move's gain counts for: 1 / dC(T), the same for all moves that do the same.
+// The weight of a move's gain: 1 / dC(T), the same for all moves that do the same.
 struct GainCostTree::Costs {
   double cycle = 0;          // C(T), ms
   double to_run = 0;         // a row, and to verify the child that it names

@@ -53,7 +53,7 @@ double line_at(const std::vector<Pool>& means, const Pool& at) {
   return spread > 1e-6 * weight * weight ? (xx * y - x * xy) / spread : y / weight;
 }
 
-// What made one pass slow would else keep trees from ever having so many rows again.
+// One slow pass would otherwise keep trees from ever having so many rows again.
 std::vector<Pool> smoothed(const std::vector<Pool>& means) {
   std::vector<Pool> smooth = means;
   for (Pool& mean : smooth) mean.ms = line_at(means, mean);
@@ -80,7 +80,7 @@ bool LatencyProfile::restore(Shape shape, const Cell& cell) {
 }
 
 void LatencyProfile::fit() {
-  // What a leaf costs: within the same number of rows, the slope of time over leaves.
+  // The cost of a leaf: within the same number of rows, the slope of time over leaves.
   double across = 0, square = 0;
   std::map<std::int32_t, Pool> by_rows;
   std::map<std::int32_t, double> mean_leaves;

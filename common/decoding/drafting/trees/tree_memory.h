@@ -1,6 +1,6 @@
-// What trees learn of one edge, one target and one draft: how long passes take by their shape, how
-// much drafting costs no time, and whether trees pay at all. It outlives an answer; a process keeps
-// one for each verifier.
+// The figures that trees learn about one edge, one target and one draft: how long passes take by
+// their shape, how much drafting costs no time, and whether trees pay at all. It outlives an
+// answer; a process keeps one for each verifier.
 //
 // Thread rule: values, used by the thread of the session. Units: milliseconds.
 // SPDX-License-Identifier: Apache-2.0

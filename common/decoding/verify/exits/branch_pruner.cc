@@ -31,7 +31,7 @@ std::int32_t best_child(std::span<const BranchNode> nodes, std::int32_t parent,
   return best;
 }
 
-// Of the nodes that are kept, those below which none is.
+// The number of kept nodes that have no kept node below them.
 std::size_t count_leaves(std::span<const BranchNode> nodes, const std::vector<std::uint8_t>& keep) {
   std::vector<std::uint8_t> is_leaf = keep;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -161,7 +161,7 @@ void BranchPruner::prune(const HiddenRows& rows, std::span<std::uint8_t> keep) {
   }
 }
 
-// Of the output matrix the contenders' rows alone (eq. 7).
+// Reads the contenders' rows of the output matrix alone (eq. 7).
 void BranchPruner::score_candidates(const HiddenRows& parents) {
   TokensOfRows wanted{.vocab = vocab_};
   std::size_t count = 0;

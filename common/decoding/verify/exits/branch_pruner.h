@@ -9,7 +9,7 @@
 // ones (so the noise is the target's), with the exit's calibrated prior for what the draft guessed.
 // Half way the exit often knows less than the draft, so an edge's chance weighs both, as
 // verdicts show that they deserve (EdgeChance).
-// What a pass loses by pruning is accepted tokens, never an exact one: a branch that is ended by
+// Pruning may cost a pass accepted tokens, but never makes one inexact: a branch that is ended by
 // mistake ends the walk at its parent, whose own choice stands.
 //
 //   (begin watch* forward(pruner = this) learn*)*

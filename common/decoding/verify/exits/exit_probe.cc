@@ -96,8 +96,8 @@ DraftPrior ExitProbe::prior(std::size_t exit, const Watched& rider) const {
   return heads_.prior(exit, rider.opened().sampling.temperature);
 }
 
-// Of a row's likeliest tokens: the best that is drafted, with its prior, against the best that is
-// not.
+// Compares, among a row's likeliest tokens, the best that is drafted, with its prior, with the best
+// that is not.
 ExitProbe::DraftedComparison ExitProbe::compare_drafted(const std::vector<Candidate>& ranked,
                                                         const PassPlan& plan, std::size_t row,
                                                         const DraftPrior& prior) const {

@@ -1,12 +1,12 @@
-// What early exits say goes to the edge in the order of its worth, a few reports at a time.
+// Reports of early exits go to the edge in the order of their worth, a few at a time.
 //
 // In a pass every exit guesses an outcome (leaf and next token). A guess that repeats one of the
 // pass is not said twice. The others wait in a queue; only so many reports are on their way
 // unacknowledged, so that on a slow link the queue decides what goes first, not a full buffer.
 //
-// What a report gains is the chance that it is right, times the time left to draft, times what a
-// hit saves. Of these only the chance differs between reports that wait together, so the likeliest
-// goes first:
+// The gain of a report is the chance that it is right, times the time left to draft, times the
+// saving of a hit. Of these only the chance differs between reports that wait together, so the
+// likeliest goes first:
 // - time left: a report and its verdict travel in one ordered stream. The edge can draft for as
 //   long before it hears the verdict as the pass goes on after the report has left. When the
 //   verdict is out, what still waits cannot arrive in time, and is dropped.
@@ -119,12 +119,13 @@ class ExitReportChannel final {
 
   ExitReportChannel(ReportQueue queue, Emit emit) : emit_(std::move(emit)), window_(queue) {}
 
-  // What a message of the edge acknowledges; once for each message, before the scheduler gets it.
+  // Takes the acknowledgements of an edge's message; once for each message, before the scheduler
+  // gets it.
   void acknowledge(const EdgeMessage& message);
 
   void begin_pass(std::uint32_t pass);
   void offer(const ExitGuess& guess);  // and emits what may go
-  // As the window's.
+  // The same as the window's.
   void end_pass(Position text_end, std::span<const TokenId> verdict);
   // FAILED_PRECONDITION once the edge has acknowledged a report that was never sent.
   Status status() const;

@@ -134,7 +134,7 @@ Status KvPool::make_room_in_share(const Lease& lease, std::int32_t pages) {
   }
 }
 
-// Of the group that has most, and of it what was unused for longest.
+// Drops the text that was unused for longest, of the group that has most.
 bool KvPool::drop_unused() {
   std::vector<std::int32_t> owners(groups_.size());
   std::iota(owners.begin(), owners.end(), 0);

@@ -66,12 +66,12 @@ class KvPool final {
   // share of it is short though nothing unused is left.
   Result<Lease> take(const SessionName& wanted, std::span<const TokenId> prefix, std::int32_t rows,
                      TimePoint now = {});
-  // What others of the tenant have computed of the text since then. The cache has no uncommitted
-  // rows. Returns how many positions it holds now.
+  // Adds the positions of the text that others of the tenant have computed since then. The cache
+  // has no uncommitted rows. Returns how many positions it holds now.
   Position extend(Lease& lease, std::span<const TokenId> text, TimePoint now);
   // Takes the pages for the next rows, as KvSlots::reserve(). RESOURCE_EXHAUSTED as take().
   [[nodiscard]] Status reserve(Lease& lease, std::int32_t rows, std::int32_t branching);
-  // Of the last time that memory was short, what edges are not told.
+  // The reason of the last time that memory was short; edges do not get it.
   const std::string& why_short() const { return why_short_; }
   // It was the tenant's share that was short: nobody else's memory would help.
   bool was_share_short() const { return share_short_; }
@@ -102,7 +102,7 @@ class KvPool final {
 
   // From the first lease on.
   bool is_allocated() const { return memory_.has_value(); }
-  // Of sessions that are over.
+  // Texts that are kept of sessions that are over.
   std::size_t kept_texts() const { return kept_.size(); }
   std::int64_t used_bytes() const;
 

@@ -2,9 +2,9 @@
 // follow (server_draft.h). Nobody's are looked up in for another tenant: neither a guess nor the
 // time that one takes reveals what somebody else has asked.
 //
-// Of a tenant with too many tokens the older half is forgotten; where all have too many together,
-// those of the tenant that was away for longest. At the bounds below they take at most 3 MiB of
-// memory for a tenant and 48 MiB in all.
+// The older half is forgotten of a tenant with too many tokens; where all have too many together,
+// all tokens of the tenant that was away for longest. At the bounds below they take at most 3 MiB
+// of memory for a tenant and 48 MiB in all.
 //
 // Thread rule: owned by the scheduler's thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -35,13 +35,13 @@ class TenantTexts final {
   TenantTexts(const TenantTexts&) = delete;
   TenantTexts& operator=(const TenantTexts&) = delete;
 
-  // What the tenant's sessions have left, to look up in before the next call; null: nothing. It is
-  // now the last to go.
+  // The texts that the tenant's sessions have left, to look up in before the next call; null if
+  // there are none. It is now the last to go.
   const MatchFinder* of(const std::string& tenant, TimePoint now);
   // A session of the tenant leaves this text.
   void remember(const std::string& tenant, std::span<const TokenId> text, TimePoint now);
 
-  // Of all that is kept.
+  // The tokens of all texts that are kept.
   std::size_t tokens() const;
 
   // Drops what was unused for too long.

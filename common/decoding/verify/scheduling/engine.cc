@@ -138,7 +138,7 @@ class VerifyEngine::BesideThread final {
   }
 
  private:
-  // What was begun is done before the end.
+  // Finishes the pass that was begun before it ends.
   void run() {
     MutexLock lock(mu_);
     while (true) {

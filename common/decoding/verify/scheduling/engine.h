@@ -39,17 +39,17 @@
 
 namespace outrider {
 
-// What waits for an engine's compute thread, in order of arrival, bounded for each stream and
-// group. Thread rule: none of its own; the engine's lock guards it.
+// The messages that wait for an engine's compute thread, in order of arrival, bounded for each
+// stream and group. Thread rule: none of its own; the engine's lock guards it.
 class EngineInbox final {
  public:
-  // What one stream may have waiting. An edge that keeps the protocol has at most max_nodes nodes
-  // and some acknowledgements on their way, besides its one Open, whose pieces count by their
-  // bytes.
+  // The most that one stream may have waiting. An edge that keeps the protocol has at most
+  // max_nodes nodes and some acknowledgements on their way, besides its one Open, whose pieces
+  // count by their bytes.
   static constexpr std::size_t kMaxMessages = 256;
   static constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
-  // What the streams of one group (a tenant, an address) may have waiting, and all together: who
-  // has most loses his stream.
+  // The most that the streams of one group (a tenant, an address) may have waiting, and all
+  // together: the stream that has most is ended.
   static constexpr std::size_t kMaxBytesOfGroup = std::size_t{16} << 20;
   static constexpr std::size_t kMaxBytesOfAll = std::size_t{64} << 20;
 

@@ -10,8 +10,8 @@
 namespace outrider {
 namespace {
 
-// Of a group's share, per pass: about five hundred passes count, so that the prompt of one question
-// does not make a group greedy.
+// The part of a group's share that is kept per pass: about five hundred passes count, so that the
+// prompt of one question does not make a group greedy.
 constexpr double kKeepShare = 0.998;
 // A group that had less of the last passes than this part of a row is not active.
 constexpr double kMinRows = 0.05;
@@ -23,8 +23,8 @@ std::uint64_t place_of(const TurnSeeker& stream) {
   return stream.served > 0 ? stream.served : stream.joined;
 }
 
-// Of each group, when it was served last. That of one without any turn is when its first stream
-// came: a stream that joins takes no place from the others of its group.
+// The time at which each group was served last. For a group without a turn it is the time when its
+// first stream came: a stream that joins takes no place from the others of its group.
 std::map<std::string_view, std::uint64_t> places_of_groups(std::span<const TurnSeeker> streams) {
   std::map<std::string_view, std::uint64_t> served;
   for (const TurnSeeker& stream : streams) {
@@ -56,7 +56,7 @@ TurnOrder::TurnOrder(std::span<const TurnSeeker> streams) {
   for (std::vector<Seeker>& group : left_) std::ranges::make_heap(group, std::greater<>());
 }
 
-// Of a group's streams all have the group's place, so that the first of each is enough to compare.
+// All streams of a group have the group's place, so that the first of each is enough to compare.
 std::optional<StreamId> TurnOrder::next() {
   const auto key = [&](std::size_t group) {
     const Seeker& first = left_[group].front();

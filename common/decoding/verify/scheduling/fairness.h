@@ -67,7 +67,7 @@ class TurnOrder final {
 // How many turns a stream may have to wait for its next, if all want the device.
 std::size_t longest_round(std::span<const TurnSeeker> streams);
 
-// What the tokens of a service tier count beside those of the default one.
+// The weight of a service tier's tokens beside those of the default one.
 constexpr double weight_of(ServiceTier tier) {
   return tier == ServiceTier::kPriority ? 4 : tier == ServiceTier::kDefault ? 1 : 0.25;
 }
@@ -123,8 +123,8 @@ class PlaceTurns final {
 // of the groups with the fewest sessions, the one that was served longest ago, and of its streams
 // the one that is due first. Nothing: no stream waits.
 std::optional<StreamId> next_to_open(std::span<const PlaceSeeker> streams);
-// Who has to go if too many wait: of the least urgent, the last that came of the group of which
-// most do.
+// The stream that is refused if too many wait: among the least urgent, the last one of the group
+// that has most waiting.
 std::optional<StreamId> last_to_open(std::span<const PlaceSeeker> streams);
 
 // A stream whose session has keys and values in memory and does not ride in the pass.
@@ -135,16 +135,17 @@ struct MemoryHolder {
   bool has_come_on = false;  // it has had a verdict since it last began to read its text
 };
 
-// Who gives up its memory for `wanting`: the least urgent; one who does not want the device before
-// one who has come on, and that before one who has not; among them the youngest, which may be
-// `wanting` itself. One who wants the device gives nothing to a less urgent one. `wanting` without
-// memory waits for its like, else two would take turns and neither would come on: it gets memory
-// only of those that do not want the device or are less urgent. Nothing: nobody.
+// The stream that gives up its memory for `wanting`: the least urgent one; one that does not want
+// the device before one that has come on, and that before one that has not; among them the
+// youngest, which may be `wanting` itself. A stream that wants the device gives nothing to a less
+// urgent one. `wanting` without memory waits for its like, else two would take turns and neither
+// would come on: it gets memory only of those that do not want the device or are less urgent.
+// Nothing: nobody.
 std::optional<StreamId> least_urgent(std::span<const MemoryHolder> holders,
                                      const MemoryHolder& wanting);
 
-// What streams hold of something that is bounded for each group and in all: who holds most has to
-// give way.
+// The shares of streams in something that is bounded for each group and in all: the stream that
+// holds most has to give way.
 //
 //   add*  (beyond  remove)*
 class GroupShares final {
@@ -155,7 +156,7 @@ class GroupShares final {
   void remove(StreamId stream);
   void clear();
 
-  // Who has to give way now that this group has more; nothing: all is within bounds.
+  // The stream that has to give way now that this group has more; nothing if all is within bounds.
   std::optional<StreamId> beyond(const std::string& group) const;
 
  private:

@@ -22,10 +22,10 @@
 
 namespace outrider {
 
-// What passes take by their rows: as measured, but that it never falls; straight between the
-// points, and as steep beyond the last as before it. What was never measured is taken to be cheap,
-// so that it is tried: fewer rows than the first point has cost in proportion, more than an only
-// one has cost nothing more.
+// The time of passes by their rows: as measured, but never falling; linear between the points, and
+// as steep beyond the last as before it. A number of rows that was never measured is assumed to be
+// cheap, so that it is tried: fewer rows than the first point has cost in proportion, more than an
+// only one has cost nothing more.
 class PassCurve final {
  public:
   PassCurve() = default;
@@ -42,10 +42,10 @@ class PassCurve final {
   std::vector<Point> points_;  // rows rising
 };
 
-// What a session would have in the pass.
+// The rows that a session would have in the pass.
 struct RowOffer {
-  // Of a prompt that it reads, within the budget for that, whatever they cost. 0: one row of text,
-  // which gives a token for sure and is priced like others.
+  // Rows of a prompt that it reads, within the budget for that, whatever they cost. 0: one row of
+  // text, which gives a token for sure and is priced like others.
   std::size_t prompt_rows = 0;
   bool is_plain = false;  // it never drafts: its row of text rides if its weight is at least 1
   double weight = 1;      // of each of its tokens

@@ -45,7 +45,7 @@ struct Rider {
   std::size_t first_logits = 0;  // the same among the rows that want logits
 };
 
-// Who looks at the rows of a pass as it goes on; null: nobody.
+// The observers of the rows of a pass while it runs; null means none.
 struct PassWatch {
   LayerTap* tap = nullptr;
   RowPruner* pruner = nullptr;
@@ -108,7 +108,7 @@ class PassRunner final {
   PassOutput output_;
 };
 
-// What the law of choice gives along the nodes of a rider's pass: the walk of its verdict, before
+// The choices of the law along the nodes of a rider's pass: the walk of its verdict, before
 // anything is committed. It changes nothing but itself, so those of several riders may be taken
 // side by side.
 //
@@ -129,7 +129,7 @@ class ChosenWalk final {
   // read once for them. Errors: of their logits, and as run().
   Status run_on_demand(const Rider& rider, const VerifySession& session, PassRunner& runner);
 
-  // What stands behind this row, in Chooser's numbering; nothing where the walk did not come.
+  // The token chosen behind this row, in Chooser's numbering; nothing where the walk did not come.
   std::optional<TokenId> chosen(std::size_t row) const { return chosen_.at(row); }
   // The log-probabilities of the walk's tokens, in order; empty unless the session asked.
   std::vector<TokenLogprobs> take_logprobs() { return std::exchange(logprobs_, {}); }

@@ -61,7 +61,7 @@ void Scheduler::tick(TimePoint now) {
   forget_drafts(now);
 }
 
-// Of sessions that are over.
+// Forgets the drafts of sessions that are over.
 void Scheduler::forget_drafts(TimePoint now) {
   if (!model_draft_) return;
   model_draft_->forget([this](StreamId id) { return session(id) != nullptr; }, now);
@@ -149,7 +149,7 @@ void Scheduler::finish(TimePoint now) {
   for (const Rider& rider : turn.riders) finish_rider(rider, cost, now);
 }
 
-// Of all riders, before any verdict leaves: side by side, where the model has threads.
+// Chooses for all riders before any verdict leaves: side by side, where the model has threads.
 void Scheduler::choose(std::span<Rider> riders) {
   std::vector<std::pair<Rider*, VerifyStream*>> choosing;
   for (Rider& rider : riders) {

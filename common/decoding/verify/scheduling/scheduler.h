@@ -2,8 +2,8 @@
 //
 // Turns go round among tenants, and among each one's streams. A pass takes along all that want the
 // device and fit: those that await a verdict, and chunks of prompts. Each is charged by its rows.
-// Who is beyond his rows in time waits until he is not. Which streams there are, who is admitted
-// and what is over, Sessions knows.
+// A session that has used more rows than its time allows waits until it is within its budget again.
+// Sessions knows the streams, which of them are admitted, and which are over.
 //
 //   (connect | receive | disconnect | drain | tick)*  draft  start compute finish learn?
 //
@@ -76,7 +76,7 @@ class Scheduler final {
   // Takes in what was learnt from it about the device. For when its verdicts have left, as edges
   // wait for those; tick() and start() do it otherwise.
   void learn();
-  // Who rode in the last turn.
+  // The streams that the last turn served.
   std::span<const StreamId> last_served() const { return last_served_; }
 
   std::vector<StreamEvent> take_events() { return sessions_.take_events(); }
@@ -95,7 +95,7 @@ class Scheduler final {
     std::optional<double> joules_before;
   };
 
-  // What a turn took that is over.
+  // The cost of a turn that is over.
   struct TurnCost {
     Duration took{0};
     std::size_t rows = 0;               // of all riders
@@ -103,7 +103,7 @@ class Scheduler final {
     std::size_t rows_before = 0;        // of the riders that were charged already
   };
 
-  // What learn() takes in of the last turn.
+  // The figures of the last turn that learn() uses.
   struct Lesson {
     std::size_t rows;
     Duration took;

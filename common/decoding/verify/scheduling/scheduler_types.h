@@ -1,4 +1,4 @@
-// What the owner of a verifier sets, hands in and is told, as plain values.
+// The settings, inputs and reports of a verifier's owner, as plain values.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -57,8 +57,8 @@ struct StreamOwner {
   std::string group = {};   // with whom it shares what is kept; the tenant, or the peer's address
   std::string request_id = {};  // for the log; empty: none came
   std::size_t level = 0;        // of an elastic model, which answers it; 0: the full one
-  // Of the group's streams that wait for a place, the one that is due first gets it. Nothing: a
-  // minute after it came.
+  // The stream that is due first gets the next place among the waiting ones of its group. Nothing:
+  // due a minute after it came.
   std::optional<TimePoint> due = {};
   // It is told a load instead of how long others kept the device.
   bool coarse_times = false;
@@ -67,7 +67,7 @@ struct StreamOwner {
 
 // --- what is counted -----------------------------------------------------------------------------
 
-// What a pruner has done (branch_pruner.h).
+// The counts of a pruner (branch_pruner.h).
 struct PruneCounts {
   std::uint64_t passes = 0;       // that had branches
   std::uint64_t rows = 0;         // of their nodes
@@ -83,7 +83,7 @@ struct PruneCounts {
   }
 };
 
-// What a pass took, and which part of it is one rider's.
+// The time of a pass, and one rider's part of it.
 struct RiderTimes {
   Duration took{0};        // the whole pass
   Duration share{0};       // of that, by the rider's rows; those of all riders are `took`
@@ -125,7 +125,7 @@ struct SchedulerStats {
   std::optional<std::array<double, 3>> edge_weights = {};
 };
 
-// Of the drafted tokens that a session's passes took.
+// The counts of the drafted tokens that a session's passes took.
 struct DraftCounts {
   std::uint64_t rounds = 0;  // passes with nodes
   std::uint64_t tokens = 0;
@@ -166,7 +166,7 @@ inline constexpr auto enum_names<ReportQueue> =
                                           {ReportQueue::kPriority, "priority"},
                                           {ReportQueue::kFifo, "fifo"}});
 
-// What a guess's confidence is (exit_probe.h).
+// The meaning of a guess's confidence (exit_probe.h).
 enum class ExitScore : std::uint8_t {
   kCalibrated,  // the probability that it names the whole outcome
   // The greatest probability that the exit gives a token in any row of its walk: the score of FSD,
@@ -198,13 +198,14 @@ struct SchedulerOptions {
   std::string server_version = {};            // shown to every edge
   std::string model_name = {};                // also; empty: the model's own
   std::function<Duration()> wall_clock = {};  // since 1970, shown to every edge; empty: not
-  // Of equal or greater urgency (service_tier); the next Open waits in the queue.
+  // Sessions of equal or greater urgency (service_tier); the next Open waits in the queue.
   std::uint32_t max_concurrent_sessions = 8;
   std::uint32_t max_queued_requests = 0;  // Opens that wait for a place; the next is refused
   Duration queue_timeout = std::chrono::seconds(30);  // after which one that waits is refused
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
   std::uint32_t max_batched_rows = 256;  // of one pass for several sessions; at least max_rows
-  // What the verifier drafts by, beside edges that accept it (server_draft.h, model_draft.h).
+  // The source by which the verifier drafts, beside edges that accept it (server_draft.h,
+  // model_draft.h).
   DraftSource draft_source = DraftSource::kNone;
   Model* draft_model = nullptr;           // of a source that uses one; outlives the scheduler
   DraftExperience draft_experience = {};  // what it has shown before

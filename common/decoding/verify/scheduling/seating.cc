@@ -124,8 +124,8 @@ double Seating::weight(const VerifyStream& stream) const {
   return weight_of(stream.session()->opened().service_tier) * shares_.weight(stream.group());
 }
 
-// What all who ride or wait would get in a second, weighted, and the others as far as they are
-// likely to come meanwhile.
+// The weighted tokens that all riding and waiting sessions would get in a second; other sessions
+// count as far as they are likely to come meanwhile.
 double Seating::price(const VerifyStreams& streams, TimePoint now) const {
   double price = 0;
   for (const auto& [id, stream] : streams) {
@@ -136,9 +136,9 @@ double Seating::price(const VerifyStreams& streams, TimePoint now) const {
   return price;
 }
 
-// What a second is worth to a row and to a draft: what all get now, and no less than they would get
-// without drafts: else nodes that just pay would hold the price down at which they do. To a draft a
-// session alone pays too: what it would get itself.
+// The worth of a second to a row and to a draft: the tokens that all get now, and no less than they
+// would get without drafts: else nodes that just pay would hold the price down at which they do. To
+// a draft a session alone pays too: what it would get itself.
 Seating::Worth Seating::worth(const VerifyStreams& streams, TimePoint now) const {
   double plain = 0;
   std::size_t sessions = 0;

@@ -1,5 +1,6 @@
-// Who rides in the next pass: sessions in the order of their turns (fairness.h), with those of
-// their nodes that are worth their time (market.h) and with memory for their rows. Runs nothing.
+// Chooses the riders of the next pass: sessions in the order of their turns (fairness.h), with
+// those of their nodes that are worth their time (market.h) and with memory for their rows. Runs
+// nothing.
 //
 // Thread rule: owned by the scheduler's thread. Ownership: pool and texts outlive it.
 // SPDX-License-Identifier: Apache-2.0
@@ -49,7 +50,8 @@ class Seating final {
   Status draft(ModelDraft& draft, VerifyStreams& streams, const Clock& clock) const;
   // It is over: what each group had of it.
   void charge(const VerifyStreams& streams, std::span<const Rider> riders);
-  // What a pass of so many rows took that ended then. reads: a prompt, or a text again.
+  // Learns the time of a pass of this number of rows that ended then. reads: a prompt, or a text
+  // again.
   void learn(std::size_t rows, bool reads, Duration took, TimePoint ended);
 
   // The number of the last turn that somebody had.
@@ -70,7 +72,7 @@ class Seating final {
     RowOffer offer;
   };
 
-  // What passes took, and the rows of the last one.
+  // The times of passes, and the rows of the last one.
   struct Passes {
     explicit Passes(const PassCostBook& before) : costs(before), curve(costs.costs()) {}
     void add(std::size_t rows, Duration took);
@@ -112,9 +114,9 @@ class Seating final {
   std::uint64_t turns_ = 0;
   std::uint64_t preemptions_ = 0;
 
-  // What the market goes by. A prompt's rows cost what they do for other reasons than rows of text,
-  // and its first pass here is the slowest: they say nothing of a pass that reads none. Where
-  // something is always read, all passes count.
+  // The costs that the market uses. A prompt's rows cost their time for other reasons than rows of
+  // text, and its first pass here is the slowest: they say nothing about a pass that reads none.
+  // Where something is always read, all passes count.
   Passes of_text_;
   Passes with_prompts_;
   DeviceShares shares_;

@@ -14,7 +14,7 @@ namespace {
 // Streams that have not opened a session yet are cheap, but not free: of one group, and of all.
 constexpr std::size_t kUnopenedOfGroup = 64;
 constexpr std::size_t kUnopenedOfAll = 512;
-// What such streams may have gathered of their Opens.
+// The most bytes of their Opens that such streams may have gathered.
 constexpr std::size_t kGatheredBytesOfGroup = std::size_t{16} << 20;
 constexpr std::size_t kGatheredBytesOfAll = std::size_t{64} << 20;
 
@@ -30,8 +30,8 @@ KvPoolOptions pool_options(const SchedulerOptions& options, const Model& model,
   return kv;
 }
 
-// What it began with of an earlier session's text is left by that one, except for the tokens by
-// which the rest is found.
+// The text with which it began was left by an earlier session, except for the tokens by which the
+// rest is found.
 std::span<const TokenId> new_text_of(const VerifySession& session) {
   const auto known = static_cast<std::size_t>(session.usage().cached_tokens);
   return session.tree().text().subspan(known - std::min(known, MatchFinder::kMaxLength));
@@ -88,7 +88,8 @@ bool Sessions::too_many_unopened(const std::string& group) const {
   return of_group > kUnopenedOfGroup || of_all > kUnopenedOfAll;
 }
 
-// Of the streams that gather their Opens, who has to give way now that this group has more.
+// The stream, among those that gather their Opens, that has to give way now that this group has
+// more.
 std::optional<StreamId> Sessions::gathered_too_much(const std::string& group) const {
   GroupShares shares(kGatheredBytesOfGroup, kGatheredBytesOfAll);
   for (const StreamId id : unopened_) {
@@ -179,7 +180,7 @@ std::vector<TokenId> Sessions::known_prefix(const SessionName& wanted, const Ope
   return {text.begin(), text.end()};
 }
 
-// Who waits alone is compared with nobody: then sessions need not be counted.
+// A stream that waits alone is compared with no other: then sessions need not be counted.
 std::vector<PlaceSeeker> Sessions::place_seekers() const {
   std::vector<PlaceSeeker> seekers;
   for (const StreamId id : unopened_) {

@@ -39,7 +39,7 @@ class Sessions final {
 
   Sessions(Model& model, const SchedulerOptions& options);
 
-  // As the scheduler says; not between the start and the end of a pass.
+  // Called by the scheduler; not between the start and the end of a pass.
   void connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
                StreamOwner owner);
   void receive(StreamId id, const EdgeMessage& message, TimePoint now);
@@ -63,7 +63,7 @@ class Sessions final {
   void flush(StreamId id, VerifyStream& stream);
   // The pass of these riders is over; each is told by finished_pass() or break_off() next.
   void charge(std::span<const Rider> riders) { seating_.charge(streams_, riders); }
-  // What a pass took that ended then. reads: a prompt, or a text again.
+  // Learns the time of a pass that ended then. reads: a prompt, or a text again.
   void learn(std::size_t rows, bool reads, Duration took, TimePoint ended) {
     seating_.learn(rows, reads, took, ended);
   }
@@ -71,12 +71,12 @@ class Sessions final {
   void finished_pass(Streams::iterator at, bool decided, TimePoint now);
   // Its pass failed.
   void break_off(Streams::iterator at, const Status& why, TimePoint now);
-  // What edges are told from now on; 0: nothing.
+  // The limit and the costs that edges get from now on; 0: none.
   void set_pass_limit(Duration limit) { pass_limit_ = limit; }
   void set_pass_costs(PassCosts costs) { pass_costs_ = std::move(costs); }
 
   std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
-  // Of sessions that are over, for on_session_end.
+  // The records of sessions that are over, for on_session_end.
   std::vector<SessionRecord> take_records() { return std::exchange(records_, {}); }
   const VerifySession* session(StreamId stream) const;
   // Passes, rows and compute are the scheduler's to count.

@@ -11,7 +11,7 @@ constexpr double kPrior = 4;
 constexpr double kSessionPrior = 8;
 // Below, look-up hardly covers a place, or perhaps.
 constexpr float kPerhaps = 0.2f, kLikely = 0.6f;
-// What a first step is taken to bring before any was run.
+// The assumed gain of a first step before any was run.
 constexpr std::array<double, 3> kAssumed = {0.6, 0.4, 0.15};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What a draft model beside the target has shown (model_draft.h): what its guesses are worth, and
-// what its steps bring and take. A server keeps it from session to session.
+// The experience with a draft model beside the target (model_draft.h): the worth of its guesses,
+// and the gain and the time of its steps. A server keeps it from session to session.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -27,7 +27,7 @@ struct ChainStep {
 //   of all(d)        =  (brought + 4 * of all(d - 1)) / (steps + 4)
 //   of a session(d)  =  (brought + 8 * of all(d)    ) / (steps + 8)
 //
-// What is long past counts less with every chain, at depths too that are not tried any more.
+// Older outcomes count less with every chain, also at depths that are not tried any more.
 class DraftGains final {
  public:
   // chains: about so many count, the last ones.
@@ -35,9 +35,9 @@ class DraftGains final {
 
   // depth: 0 for the first step of a chain.
   double chance(std::size_t depth, float covered) const;
-  // Of a session among all.
+  // The chance for one session, given those of all.
   double chance(std::size_t depth, float covered, const DraftGains& of_all) const;
-  // What followed a chain became known: of its steps, in order, those up to the first wrong one.
+  // Learns a chain whose continuation became known: its steps, in order, up to the first wrong one.
   void add(std::span<const ChainStep> chain);
 
  private:

@@ -14,11 +14,13 @@ namespace {
 constexpr std::size_t kLongestChain = 16;
 // No memory holds a longer one.
 constexpr Position kLongestContext = 1 << 24;
-// Of text that the draft reads before one pass, all sessions together: others wait meanwhile.
+// The most tokens of text that the draft reads before one pass, all sessions together: others wait
+// meanwhile.
 constexpr std::size_t kReadAtOnce = 64;
 // While it is not known what a step takes.
 constexpr std::size_t kFirstChain = 4;
-// Of the time of passes, for steps of sessions that rest: so that it stays known what they bring.
+// The share of the time of passes that goes to steps of resting sessions, so that their gain stays
+// known.
 constexpr double kProbeShare = 0.01;
 // A chain that stands with less chance is never worth a step.
 constexpr double kMinChainChance = 0.1;
@@ -49,7 +51,7 @@ void ModelDraft::forget(const std::function<bool(StreamId)>& lives, TimePoint no
   pool_.expire(now);
 }
 
-// What it has read stays for others while there is room.
+// The text that it has read stays for others while there is room.
 ModelDraft::Lanes::iterator ModelDraft::drop(Lanes::iterator at) {
   pool_.release(std::move(at->second.lease));
   return lanes_.erase(at);
@@ -85,7 +87,8 @@ bool ModelDraft::reserve(Lane& lane, std::size_t rows) {
   return true;
 }
 
-// What became of its last chain; how many of its tokens became text, one after the other.
+// Learns the fate of its last chain; returns how many of its tokens became text, one after the
+// other.
 std::size_t ModelDraft::learn(Lane& lane) {
   const std::span<const TokenId> text = lane.session->tree().text();
   std::vector<ChainStep> steps;  // that took time
@@ -272,8 +275,8 @@ Status ModelDraft::draft_on(TimePoint until, const std::atomic<bool>& over, cons
   }
 }
 
-// What the lane wants of the next step: text that was not read, else the end of its chain. False:
-// there is no memory for it.
+// Adds the rows that the lane wants in the next step: text that was not read, or else the end of
+// its chain. False if there is no memory for it.
 bool ModelDraft::add_rows(Lane& lane, std::size_t& reading_left) {
   KvSlots& slots = lane.lease.cache->slots();
   if (!lane.reads) {

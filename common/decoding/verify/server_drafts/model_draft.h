@@ -54,7 +54,7 @@ class ModelDraft final {
     const StreamOwner* owner = nullptr;  // of the stream
     double weight = 1;                   // of its tokens
   };
-  // What time is worth: weighted tokens per second that all get, and seconds that one more row of
+  // The worth of time: weighted tokens per second that all get, and seconds that one more row of
   // the target's next pass takes.
   struct Worth {
     double price = 0;

@@ -30,7 +30,7 @@ std::vector<TokenId> tail_of(const MirroredTree& tree, NodeIndex node) {
 ServerDraft::ServerDraft(Position end_position)
     : look_up_(static_cast<std::size_t>(std::max<Position>(end_position, 1)) + 1, kShortestMatch) {}
 
-// What matches are worth it learns from the prompt by itself, from the answer beside the shared
+// The worth of matches is learnt from the prompt by itself, and from the answer beside the shared
 // texts: a prompt repeats earlier ones more than an answer does.
 void ServerDraft::follow(std::span<const TokenId> text, const MatchFinder* shared) {
   if (!std::exchange(begun_, true)) return look_up_.begin(text);

@@ -30,7 +30,7 @@ struct PassPlan {
   Position position = 0;        // of tokens[0]: as many positions have keys and values
   std::vector<TokenId> tokens;  // at least one
   std::vector<NodeRow> nodes;
-  // By row_after(): what the edge's draft guessed there, drafted or not. Empty: not known.
+  // The guesses of the edge's draft by row_after(), drafted or not. Empty if they are not known.
   std::vector<std::vector<DraftCandidate>> candidates = {};
   bool decides = true;  // false: a chunk of the prefill, wants no logits
   bool exits = false;   // the edge wants to hear of early exits
@@ -40,11 +40,12 @@ struct PassPlan {
   std::size_t rows() const { return tokens.size() + nodes.size(); }
 };
 
-// What the owner of a session allows its pass to take.
+// The most that the owner of a session allows its pass to take.
 struct PassBounds {
   static constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
 
-  // Of text without keys and values, at least 1; a pass that cannot read all decides nothing.
+  // Tokens of text without keys and values, at least 1; a pass that cannot read all decides
+  // nothing.
   std::size_t tokens = kAny;
   std::size_t nodes = kAny;
 };

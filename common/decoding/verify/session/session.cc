@@ -199,7 +199,8 @@ std::size_t VerifySession::chunk_of(std::size_t most_tokens) const {
   return std::min({missing(), std::size_t{setup_.prefill_chunk}, most_tokens});
 }
 
-// Of an edge's node what it states counts as far as that was true before; of an own one it does.
+// The stated confidence of an edge's node counts as far as such statements were true before; that
+// of an own node counts in full.
 RowBudget VerifySession::row_budget(std::size_t most_nodes) const {
   RowBudget budget{.nodes = std::min<std::size_t>(limits_.max_rows - 1, most_nodes),
                    .last_position = last_node_position(),
@@ -345,7 +346,7 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
   return walked.leaf;
 }
 
-// Of the edge's nodes whose parent the walk came to, which it went on to.
+// Judges, for the edge's nodes whose parent the walk reached, whether it went on to them.
 void VerifySession::judge_confidences(const PassPlan& plan, const PassWalk& walked) {
   std::int32_t at = -1;
   for (const TokenId token : walked.tokens) {

@@ -1,6 +1,6 @@
-// What decides for one verifying stream (docs/protocol.md): takes the edge's messages,
-// the device's choices and a time; says when to run a pass, over which rows, and what to tell the
-// edge. Holds neither model nor link nor clock.
+// Decides for one verifying stream (docs/protocol.md): takes the edge's messages, the device's
+// choices and a time; says when to run a pass, over which rows, and which messages the edge gets.
+// Holds neither model nor link nor clock.
 //
 //   session(open) (on_message | start finish)*        until finished() or an error
 //
@@ -84,8 +84,8 @@ class VerifySession final {
 
   // Text is read before the next verdict: the prompt, or all of it after keys and values were lost.
   bool is_prefilling() const { return next_pass_ == 0 || missing() > 1; }
-  // Of the text only the first positions, less than tree().end(), have keys and values now. Not
-  // while a pass is in work.
+  // From now on only the first positions of the text, less than tree().end(), have keys and values.
+  // Not while a pass is in work.
   void keep_cached(Position cached);
   // Adds nodes of this side's own by look-up, as far as the stream accepts them: such that stand
   // with at least this chance. shared: as ServerDraft::grow() says.
@@ -97,7 +97,8 @@ class VerifySession final {
   NodeIndex add_own(NodeIndex parent, const Guess& guess);
   // The most rows that start() would take now.
   std::size_t rows_at_most(const PassBounds& bounds) const;
-  // Of the nodes that it would take if it may have all: that each stands, falling.
+  // The chances of the nodes that it would take without bounds, in falling order: each is the
+  // chance that the node stands.
   std::vector<float> chances(const PassBounds& bounds) const;
   // Begins what runnable_at() asked for.
   PassPlan start(TimePoint now, const PassBounds& bounds = {});
@@ -136,7 +137,7 @@ class VerifySession final {
   // Rises with every message that brings the answer on: an acknowledgement of tokens, a living
   // node, a new request for a pass. Noise does not raise it.
   std::uint64_t progress() const { return progress_; }
-  // Of the session so far.
+  // The counts of the session so far.
   const SessionBook& book() const { return book_; }
   Position prefix_end() const { return prefix_end_; }
 

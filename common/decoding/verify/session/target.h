@@ -1,5 +1,5 @@
-// What a verifier says of itself, the memory that follows from it, and what an Open must be for it
-// to be served here (docs/protocol.md).
+// The description of a verifier, the memory that follows from it, and the conditions under which it
+// serves an Open (docs/protocol.md).
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -19,7 +19,7 @@ constexpr Duration kBetweenProgress = std::chrono::seconds(1);
 constexpr Position kLongPass = 256;
 constexpr Position kMaxSlots = std::numeric_limits<std::int32_t>::max() / 2;
 
-// Of the exact figures only the step is left.
+// Only the magnitude of the exact figures is left.
 void coarsen(Verdict& verdict) {
   verdict.batch_rows = verdict.batch_rows > 0 ? std::bit_ceil(verdict.batch_rows) : 0;
   PassTimings& timings = verdict.timings;
@@ -263,7 +263,7 @@ TimePoint VerifyStream::wake_at(Duration idle_timeout, Duration open_timeout,
   if (assembly_) return assembly_->deadline(open_timeout);
   const TimePoint idle = last_active_ + idle_timeout;
   const std::optional<TimePoint> wanted = session_ ? session_->runnable_at() : std::nullopt;
-  // Who waits for the device is not silent, however long that takes.
+  // A stream that waits for the device is not silent, however long that takes.
   if (wanted && (*wanted < idle || *wanted <= ready_at)) return std::max(*wanted, ready_at);
   return idle;
 }

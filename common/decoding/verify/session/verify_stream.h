@@ -35,7 +35,7 @@
 
 namespace outrider {
 
-// What the owner of a stream shares with its passes while they run.
+// The parts that the owner of a stream shares with its passes while they run.
 struct PassHooks {
   // The way of its exit reports. The owner applies the edge's acknowledgements to it. Null: none
   // are sent.
@@ -57,7 +57,7 @@ class VerifyStream final {
   // Null: nothing is being gathered.
   OpenAssembly* assembly() { return assembly_ ? &*assembly_ : nullptr; }
   const OpenAssembly* assembly() const { return assembly_ ? &*assembly_ : nullptr; }
-  // What was gathered.
+  // The messages that were gathered.
   std::vector<EdgeMessage> assembled();
   // The Open is whole and was found right: the stream waits for a place. first: before all others,
   // as its session had one already.
@@ -94,7 +94,7 @@ class VerifyStream final {
   void give_up_memory(KvPool& pool, TimePoint now);
   // For an edge whose session waits for memory: once a second that it still lives.
   std::optional<Progress> progress_while_waiting(TimePoint now);
-  // What its last pass computed may be shared.
+  // Lets others share the result of its last pass.
   void share(KvPool& pool, TimePoint now) {
     if (holds_memory()) pool.share(lease_, session_->cached_text(), now);
   }
@@ -102,8 +102,8 @@ class VerifyStream final {
   VerifySession* drafted() { return session_.get(); }
   // Begins what the session wants of the device.
   Rider start(StreamId id, TimePoint now, const PassBounds& bounds);
-  // Who watches the rider's rows, which stays where it is until the pass is over: with a probe,
-  // exits report if the plan wants them; with a pruner branches may end.
+  // Sets the observers of the rider's rows; the rider stays where it is until the pass is over.
+  // With a probe, exits report if the plan wants them; with a pruner, branches may end.
   void watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner);
   // The runner has computed the rider's rows; chooses where logits come lazily. Errors: of those.
   Status finish_rows(Rider& rider, PassRunner& runner);
@@ -132,7 +132,7 @@ class VerifyStream final {
   void serve(std::uint64_t turn) { served_ = turn; }
   std::uint64_t served() const { return served_; }
   void touch(TimePoint now) { last_active_ = now; }
-  // Of a pass; nothing: then of all passes it is not known.
+  // Adds the energy of a pass; with nothing, that of all passes is unknown.
   void add_joules(std::optional<double> joules) {
     joules_ = joules_ && joules ? std::optional(*joules_ + *joules) : std::nullopt;
   }
@@ -144,12 +144,12 @@ class VerifyStream final {
     return now - last_active_ >= idle_timeout;
   }
 
-  // Of its service tier; the Open is whole.
+  // The rank of its service tier; the Open is whole.
   int rank() const {
     return rank_of(session_ != nullptr ? session_->opened().service_tier
                                        : assembly_->open().service_tier);
   }
-  // As fairness.h compares it. It waits for a place, or has a session.
+  // The stream as fairness.h compares it. It waits for a place, or has a session.
   PlaceSeeker place_seeker(StreamId id) const {
     return {.stream = id,
             .group = group(),

@@ -25,7 +25,8 @@ std::string_view to_string(ComputeType type);
 // else kAuto.
 ComputeType settle_auto(const ModelFiles& files);
 
-// What a quantised directory loses by its conversion, for the user; empty if nothing.
+// A note for the user on the precision that a quantised directory loses by its conversion; empty if
+// none.
 std::string conversion_note(const ModelFiles& files, ComputeType wanted);
 
 // The type and shape in which a matrix is computed; data is where it is stored. is_output: it makes

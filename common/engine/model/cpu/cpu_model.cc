@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-// What a model and its levels share: their kernels, threads, and the scratch memory of a pass; and
-// what a cache leaves.
+// Shared by a model and its levels: their kernels, threads, the scratch memory of a pass, and the
+// memory that a cache leaves.
 struct Computing {
   // The weights' config outlives this.
   Computing(const CpuWeights& weights, const Kernels& its_kernels,
@@ -154,7 +154,7 @@ class LeveledModel final : public Model {
   Status check_unchanged() const override { return full_.check_unchanged(); }
 
  private:
-  // What a level computes of a pass.
+  // The part of a pass that a level computes.
   struct Part {
     std::vector<Row> rows;
     std::vector<std::size_t> wanted;  // of those that want logits: where these go in the pass's

@@ -81,8 +81,8 @@ Result<std::unique_ptr<Model>> make_leveled_model(Model& full);
 // The level table that a model was loaded with; null: none, or another backend's model.
 std::shared_ptr<const ElasticTable> elastic_table_of(const Model& model);
 
-// Of the models that compute as this one does, on whatever device: the facts, and where keys and
-// values lie. device_class: "cpu" for a device with the CPU's bits. Errors of kv_layout():
+// The facts of models that compute as this one does, on whatever device, and the places of keys and
+// values. device_class: "cpu" for a device with the CPU's bits. Errors of kv_layout():
 // INVALID_ARGUMENT for another dtype than "f32" and "bf16", UNIMPLEMENTED for too wide heads.
 ModelInfo describe_model(const CpuWeights& weights, const KvLayout& kv,
                          const std::string& device_class);

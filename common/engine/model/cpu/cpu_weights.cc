@@ -118,7 +118,7 @@ class LayerFiller final {
     }
   }
 
-  // Of the experts, a pass of one row reads some.
+  // A pass of one row reads only some of the experts.
   Status matrix(const LayerMatrix& which, std::int32_t layer, LinearWeights& out) {
     if (has_bias(which.part)) out.bias = vector(bias_name(which.part, layer));
     OUTRIDER_ASSIGN_OR_RETURN(out.matrix, source_(which, layer));
@@ -183,7 +183,7 @@ void narrow(CpuLayer& layer, const LayerWidths& widths, const ModelConfig& confi
   if (widths.neurons == 0) layer.down = {};
 }
 
-// Of a layer's matrices and their biases.
+// The bytes of a layer's matrices and their biases.
 std::int64_t layer_bytes(const CpuLayer& layer) {
   std::int64_t bytes = 0;
   visit_matrices(layer, [&bytes](const LinearWeights& weights) {
@@ -264,7 +264,7 @@ void CpuWeightsLoader::begin(std::shared_ptr<const ModelFiles> files, ComputeTyp
   weights_.files = std::move(files);
   if (weights_.files->elastic != nullptr) weights_.order = order_id(*weights_.files->elastic);
   kind_ = std::string(to_string(type_));
-  // What precedes the comma is in a file's name: each order has a file of its own.
+  // The part before the comma is in a file's name: each order has a file of its own.
   constexpr std::size_t kShown = 22;
   if (!weights_.order.empty()) kind_ += " " + weights_.order.substr(0, kShown);
   kind_ += std::string(", kernels ") + kKernelVersion + weights_.order;

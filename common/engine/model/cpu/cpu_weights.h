@@ -43,7 +43,7 @@ struct CpuExpert {
   LinearWeights gate, up, down;
 };
 
-// What a model lacks is empty; a matrix that it lacks has no outputs.
+// A vector that the model lacks is empty; a matrix that it lacks has no outputs.
 struct CpuLayer {
   std::vector<float> attention_norm;  // [hidden]
   LinearWeights q, k, v, o;

@@ -29,7 +29,7 @@ std::size_t as_size(std::int64_t count) {
   return static_cast<std::size_t>(count);
 }
 
-// What is far below the best, or not comparable with it, counts as 0.
+// A score far below the best, or not comparable with it, counts as 0.
 double share_of(double below_best) {
   return below_best >= -700.0 ? portable_exp(below_best) : 0.0;
 }

@@ -63,7 +63,7 @@ class FeedForward final {
   Activations inner_;        // [rows, inner], as wide as the layer's
   AlignedBuffer<float> up_;  // [rows, pad_to_lanes(inner)]
 
-  // Of the experts.
+  // The experts' scores, and the rows that each expert gets.
   AlignedBuffer<float> scores_;              // [rows, experts]
   std::vector<std::vector<Routed>> routed_;  // [experts], rows rising
   std::vector<std::int32_t> chosen_;         // experts with rows, rising

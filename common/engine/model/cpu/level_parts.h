@@ -39,7 +39,8 @@ inline const ElasticLevel& level_of_extent(const ElasticTable& table, std::size_
   return table.levels[table.levels.size() - 1 - place];
 }
 
-// Of one layer, in their order. has_units: by matrix, whether its scales are multiples of units.
+// The parts of one layer, in their order. has_units: by matrix, whether its scales are multiples of
+// units.
 std::vector<LevelPart> level_parts(const ElasticTable& table, const ModelConfig& config,
                                    std::int32_t layer, const std::vector<bool>& has_units);
 

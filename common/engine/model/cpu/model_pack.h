@@ -100,8 +100,8 @@ class ModelPack final {
   Status read_tensors(const ModelConfig& config,
                       std::map<std::string, TensorView, std::less<>>& tensors) const;
   const PackExtent& extent_from_end(std::size_t number) const;
-  // Of a layer's first extent: those of its experts, or of its further levels, follow. num_layers:
-  // of the output matrix.
+  // The number of a layer's first extent: those of its experts, or of its further levels, follow.
+  // num_layers stands for the output matrix.
   std::size_t extent_number(const ModelConfig& config, std::int64_t layer) const {
     const std::size_t in_layer =
         elastic_ ? elastic_->levels.size() : 1 + static_cast<std::size_t>(config.experts.count);

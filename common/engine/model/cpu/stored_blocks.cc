@@ -69,7 +69,7 @@ void take_scale(int i, float unit, int multiple, WeightGroup& out) {
   out.multiples.scales[i] = static_cast<std::int8_t>(multiple);
 }
 
-// Of minimum i, which the K types subtract.
+// Takes minimum i, which the K types subtract.
 void take_minimum(int i, float unit, int multiple, WeightGroup& out) {
   (i == 0 ? out.minimum : out.second_minimum) = -unit * static_cast<float>(multiple);
   out.multiples.minimum_unit = -unit;

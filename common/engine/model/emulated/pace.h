@@ -47,7 +47,7 @@ class PaceCurve final {
   // The curve with all times multiplied.
   PaceCurve scaled(double factor) const;
 
-  // As parse() reads it; "" if empty.
+  // The form that parse() reads; "" if empty.
   std::string to_string() const;
 
  private:

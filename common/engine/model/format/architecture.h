@@ -55,7 +55,7 @@ struct StoredRule {
   bool transposed = false;  // in a directory: [inputs, outputs]
 };
 
-// What config.json calls the fields that every family has.
+// The names in config.json of the fields that every family has.
 struct ConfigNames {
   const char* hidden = "hidden_size";
   const char* inner = "intermediate_size";

@@ -132,7 +132,8 @@ struct ModelConfig {
   // The only tokens that get logits, rising; empty: all. It is a draft's shortlist: its output
   // matrix is these rows of the one in the files, and the logits of all other tokens are -infinity.
   std::vector<TokenId> head_tokens = {};
-  // Of the directory's matrices; not of the model, so config_to_json() leaves it out.
+  // The quantisation of the directory's matrices; not part of the model, so config_to_json() leaves
+  // it out.
   StoredQuantization quantization;
 
   std::int32_t rotated() const { return rotated_dim == 0 ? head_dim : rotated_dim; }

@@ -92,7 +92,7 @@ void write_windows(const ModelConfig& config, Json& json) {
   }
 }
 
-// What only some families have.
+// Writes the fields that only some families have.
 void write_kinds(const ModelConfig& config, Json& json) {
   const std::string& name = config.architecture;
   const ExpertConfig& experts = config.experts;

@@ -49,7 +49,7 @@ int unpack_q3_k_scale(const std::byte* packed, int group);
 // The scale -32..31 of group 0..7 of a block of IQ4_XS.
 int unpack_iq4_xs_scale(const std::byte* block, int group);
 
-// What the values of IQ4_NL and IQ4_XS stand for: finer steps near zero.
+// The numbers for which values of IQ4_NL and IQ4_XS stand: finer steps near zero.
 inline constexpr std::array<std::int8_t, 16> kIq4Values = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 

@@ -50,13 +50,13 @@ constexpr bool needs_scales(DType dtype) {
   return dtype == DType::kF8E4M3 || dtype == DType::kI32;
 }
 
-// As safetensors and GGUF spell it: "F32", "F16", "BF16", "F8_E4M3", "I32", "Q8_0".
+// The spelling of safetensors and GGUF: "F32", "F16", "BF16", "F8_E4M3", "I32", "Q8_0".
 std::string_view to_string(DType dtype);
 DType dtype_of(GgufTensorType type);
 // The types of safetensors files: "F32", "F16", "BF16", "F8_E4M3", "I32".
 std::optional<DType> parse_dtype(std::string_view name);
 
-// As in config.json: "float32", "float16", "bfloat16". Not for other types.
+// The spelling of config.json: "float32", "float16", "bfloat16". Not for other types.
 std::string_view config_name(DType dtype);
 
 // Widening is exact. Narrowing rounds to nearest, ties to even; NaN stays NaN.

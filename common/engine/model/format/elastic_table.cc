@@ -28,7 +28,7 @@ std::size_t index(std::int64_t at) {
   return static_cast<std::size_t>(at);
 }
 
-// Of a number's place; a value from a file may be long.
+// The text of the value in a number's place; a value from a file may be long.
 std::string number_text(const Json& value) {
   const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   return value.is_number() ? text : printable(text);
@@ -78,7 +78,7 @@ class TableReader final {
   }
 
  private:
-  // Of a list: what its numbers may be, and how many there may be.
+  // The bounds of a list's numbers, and of their count.
   struct Bounds {
     std::int32_t low;
     std::int32_t high;

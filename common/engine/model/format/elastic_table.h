@@ -93,9 +93,10 @@ std::string elastic_table_text(const ElasticTable& table);
 // NOT_FOUND listing the levels that there are.
 Result<const ElasticLevel*> find_level(const ElasticTable& table, std::string_view name);
 
-// What distinguishes the arithmetic of the reordered model from the stored one's; empty: nothing.
+// A name of the difference between the reordered model's arithmetic and the stored one's; empty if
+// there is none.
 std::string order_id(const ElasticTable& table);
-// What distinguishes a level from the full model; empty: it is full.
+// A name of the difference between a level and the full model; empty for the full model.
 std::string level_id(const ElasticTable& table, const ElasticLevel& level);
 
 // Weights and biases that a level leaves out.

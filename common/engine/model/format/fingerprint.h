@@ -21,7 +21,8 @@ namespace outrider {
 // arrange(config), or come from the same GGUF file as `config`.
 std::string model_fingerprint(const ModelConfig& config, const Weights& weights);
 
-// Of a level (level_id()) of a model: it is a model of its own, which computes other logits.
+// The fingerprint of a level (level_id()) of a model: it is a model of its own, which computes
+// other logits.
 std::string level_fingerprint(std::string_view model, std::string_view level);
 
 // Everything that determines the bits of the logits; its hash is the arithmetic id

@@ -19,7 +19,7 @@ enum class QuantMethod : std::uint8_t {
   kFp8,   // E4M3 numbers with a scale per matrix, output or block
 };
 
-// As in quantization_config: "awq", "gptq", "fp8"; "" for kNone.
+// The spelling of quantization_config: "awq", "gptq", "fp8"; "" for kNone.
 std::string_view to_string(QuantMethod method);
 
 struct StoredQuantization {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight";
 constexpr const char* kFetchAgain = ". Remedy: download weights and config.json of one model again";
-// Of a scale; times a zero point it is still finite.
+// The largest scale; times a zero point it is still finite.
 constexpr float kMaxScale = 1e30f;
 
 std::int64_t divided_up(std::int64_t value, std::int64_t by) {
@@ -181,7 +181,7 @@ class MatrixTaker final {
     return take_scales(suffix, scales);
   }
 
-  // Of every group.
+  // Checks the scales of every group.
   Status check_scales() const {
     const bool by_block = matrix.method == QuantMethod::kFp8;
     for (std::int64_t n = 0; n < matrix.outputs; n += by_block ? matrix.group_outputs : 1) {

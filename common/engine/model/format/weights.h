@@ -52,7 +52,7 @@ class Weights final {
 
   // By name.
   const TensorMap& tensors() const { return tensors_; }
-  // Of all tensors together.
+  // The bytes of all tensors together.
   std::int64_t num_bytes() const;
 
   // Replaces the directory's tensors by the model's, which are views of them (stored_tensors.h,
@@ -71,7 +71,7 @@ class Weights final {
   // kDataLoss if a mapped file has changed its size since it was opened.
   Status check_unchanged() const;
 
-  // Of every file (mapped_file.h).
+  // Forgets the pages of every file (mapped_file.h).
   void forget_pages() const;
 
  private:

@@ -24,10 +24,10 @@ struct LoadOptions {
   std::string dtype = "auto";    // "auto" (as stored), "f32", "bf16", "int8", "int4"
   std::string kv_dtype = "f32";  // keys and values: "f32", "bf16" (not libtorch)
   std::string device = "cpu";    // one of kDevices
-  // Of device cuda: the numbers of its GPUs, which compute together; empty: the first.
+  // For device cuda: the numbers of its GPUs, which compute together; empty means the first.
   std::vector<int> gpus = {};
-  // Of a device's memory for keys and values: room for so many positions, at most for two contexts
-  // and nine tenths of what is free; 0: that.
+  // The positions for which a device's memory has room, at most two contexts and nine tenths of the
+  // free memory; 0 means that much.
   Position kv_positions = 0;
   int threads = 0;            // of the cpu backend; 0: one per CPU
   bool check_finite = false;  // read all weights and refuse NaN and infinity

@@ -220,7 +220,7 @@ at::Tensor TorchPass::run(std::span<const Row> rows, const Tapping& tapping) {
     if (layer > 0 && tapping.tap != nullptr && tapping.tap->wants(layer)) show(x, layer, tapping);
     run_layer(i, x);
   }
-  // Of the whole tile, whose shape never changes; then only what is wanted goes on.
+  // Normalises the whole tile, whose shape never changes; then only the wanted rows go on.
   at::Tensor logits =
       apply(weights_.head, normalize(x, weights_.final_norm)).index_select(0, wanted_);
   if (weights_.head_tokens.defined()) {

@@ -87,7 +87,7 @@ class TorchPass final {
   std::vector<Position> windows_;       // windows of the layers, without repeats
   std::vector<std::size_t> window_at_;  // by layer: its index in windows_
 
-  // Of the tile: paths [rows][position], cos and sin [tile, 1, head_dim / 2].
+  // The inputs of the tile: paths [rows][position], cos and sin [tile, 1, head_dim / 2].
   std::vector<std::vector<Slot>> paths_;
   std::vector<CacheRows> cache_rows_;
   at::Tensor wanted_;  // [rows that want logits] i64: their places

@@ -16,7 +16,7 @@
 
 namespace outrider {
 
-// What a match becomes: dropped, a piece of its own, or part of a neighbouring piece. "Merged": a
+// The fate of a match: dropped, a piece of its own, or part of a neighbouring piece. "Merged": a
 // match that follows (precedes) another is a piece of its own. Contiguous: neighbouring matches are
 // one piece.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };

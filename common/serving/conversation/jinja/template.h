@@ -3,10 +3,11 @@
 //   const jinja::Template chat = *jinja::Template::parse(source);
 //   const jinja::Rendered prompt = *chat.render(context, {.now = now});
 //
-// As in transformers: trim_blocks, lstrip_blocks, break and continue, `generation` blocks, its own
-// tojson, raise_exception, strftime_now; lists and dictionaries cannot be modified. Templates come
-// with models, so they are not trusted: a rendering is bounded in steps, time of its thread,
-// memory, depth and output, and can access only its inputs. Parsing is bounded in size and time.
+// Supported as in transformers: trim_blocks, lstrip_blocks, break and continue, `generation`
+// blocks, its own tojson, raise_exception, strftime_now; lists and dictionaries cannot be modified.
+// Templates come with models, so they are not trusted: a rendering is bounded in steps, time of its
+// thread, memory, depth and output, and can access only its inputs. Parsing is bounded in size and
+// time.
 //
 // Thread rule: a Template is constant; render from any thread. Errors: INVALID_ARGUMENT where
 // jinja2 would raise, with the line; RESOURCE_EXHAUSTED at a bound; parse() also UNIMPLEMENTED for

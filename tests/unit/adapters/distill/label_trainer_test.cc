@@ -104,7 +104,7 @@ TEST_F(LabelTrainerTest, EveryFamilyComputesWhatItIsServedWith) {
                   1e-4 * std::max(1.0f, std::fabs(expected[i])))
           << architecture;
     }
-    // What is saved under another name is the same model.
+    // The model saved under another name is the same one.
     const std::string again = directory_.path("again-" + architecture);
     ASSERT_TRUE(save_tensors(again, model.config(), model.state(), DType::kF32).ok());
     EXPECT_EQ((*load_model_files(again, {}))->fingerprint, files->fingerprint) << architecture;

@@ -26,7 +26,7 @@ BatchRule rule_of(BatchKind kind) {
   return {.kind = kind, .gamma = 3, .max_rows = 8, .draft_share = 0.25};
 }
 
-// What a pass takes, as client:rows.
+// The rows that a pass takes, as client:rows.
 std::string taken(BatchKind kind, const std::vector<BatchWork>& waiting, std::size_t decoding,
                   std::size_t turn = 0) {
   std::string text;

@@ -1,4 +1,4 @@
-// What follows from the samples of a load.
+// The figures that follow from the samples of a load.
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/load/load_figures.h"
 

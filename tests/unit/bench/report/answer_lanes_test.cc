@@ -6,7 +6,7 @@
 namespace outrider {
 namespace {
 
-// As edge_client/metrics/timeline.cc writes it; times in microseconds.
+// A trace as edge_client/metrics/timeline.cc writes it; times in microseconds.
 constexpr const char* kRecordedTrace = R"({"displayTimeUnit":"ms","traceEvents":[
   {"ph":"M","name":"process_name","pid":1,"tid":0,"args":{"name":"outrider-edge"}},
   {"ph":"M","name":"thread_name","pid":1,"tid":1,"args":{"name":"draft model"}},

@@ -83,8 +83,7 @@ TEST_F(AccessTest, AnotherTenantsSessionKeyIsLikeOneNeverSeen) {
   EXPECT_EQ(alice.answer(), right_answer(open));
 }
 
-// What an attacker has who reads an Open on the wire: key and id of the session, the hash of its
-// text.
+// An attacker reads an Open on the wire, and so has the session's key and id and its text's hash.
 TEST_F(AccessTest, AnOpenThatAnotherTenantReplaysTakesNothingAndLearnsNothing) {
   Open open = honest_open();
   open.session_key = std::string(32, 'a');

@@ -19,7 +19,7 @@ class RawSocket final {
   RawSocket& operator=(const RawSocket&) = delete;
 
   bool connected() const { return fd_ >= 0; }
-  // Of this side.
+  // The port of this side.
   std::uint16_t port() const;
   // False once the server has closed the connection.
   bool send(std::string_view bytes);

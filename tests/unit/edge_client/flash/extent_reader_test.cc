@@ -1,4 +1,4 @@
-// What kernel, container or file system refuse costs speed, and is said: no read fails for it.
+// Refusals by kernel, container or file system cost speed and are reported: no read fails for them.
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/flash/extent_reader.h"
 
@@ -104,7 +104,7 @@ TEST_F(ExtentReaderTest, ADirectReadThatIsRefusedGoesOnBuffered) {
   }
 }
 
-// As a container's profile does it: for this thread alone.
+// Forbids io_uring as a container's profile does, for this thread alone.
 void forbid_io_uring() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -153,7 +153,7 @@ TEST_P(FlashModelTest, DamageInALayerFailsThePassAndNamesIt) {
   EXPECT_EQ(failed.message().find(", expert ") != std::string::npos, experts > 0);
 }
 
-// What is no layer's is never streamed, so no pass would compare it.
+// The embedding belongs to no layer and is never streamed, so no pass would compare it.
 TEST_P(FlashModelTest, DamageInTheEmbeddingIsFoundOnOpening) {
   const std::string path = pack("int8");
   const auto opened = ModelPack::open(path);

@@ -59,7 +59,7 @@ class LevelSwitchTest : public testing::Test {
     EXPECT_TRUE(report.ok()) << report.status().to_string();
     return report.ok() ? report->record : AnswerRecord();
   }
-  // What two answers say one after the other: the second has the first's text in its prompt.
+  // The tokens of two answers, one after the other: the second has the first's text in its prompt.
   std::vector<TokenId> in_two_answers(const std::string& first, std::int64_t tokens,
                                       const std::string& second) {
     const EncodedPrompt whole = prompt_;

@@ -9,8 +9,8 @@
 namespace outrider {
 namespace {
 
-// As much of a terminal as the line needs: wraps behind the last cell when the next letter comes,
-// as xterm does. A cell is a letter, in upper case where it is dimmed.
+// A terminal as far as the line needs one: it wraps behind the last cell when the next letter
+// comes, as xterm does. A cell is a letter, in upper case where it is dimmed.
 class Screen final {
  public:
   explicit Screen(int columns) : columns_(columns) {}

@@ -49,7 +49,7 @@ class LineEditorTest : public testing::Test {
     ASSERT_EQ(::write(keyboard_.get(), keys.data(), keys.size()),
               static_cast<ssize_t>(keys.size()));
   }
-  // What the terminal gets until `wanted` is at its end, or for ten seconds.
+  // The output that the terminal gets until `wanted` is at its end, or for ten seconds.
   std::string shown_until(const std::string& wanted) {
     std::string shown;
     pollfd file{.fd = keyboard_.get(), .events = POLLIN, .revents = 0};

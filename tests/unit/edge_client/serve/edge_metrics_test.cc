@@ -1,4 +1,4 @@
-// What an edge tells Prometheus. SPDX-License-Identifier: Apache-2.0
+// The metrics that Prometheus gets from an edge. SPDX-License-Identifier: Apache-2.0
 #include "edge_client/serve/edge_metrics.h"
 
 #include <gmock/gmock.h>

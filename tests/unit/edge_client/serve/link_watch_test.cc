@@ -1,4 +1,4 @@
-// What is known of the link, and who decides. SPDX-License-Identifier: Apache-2.0
+// The state of the link, and the side that decides. SPDX-License-Identifier: Apache-2.0
 #include "edge_client/serve/link_watch.h"
 
 #include <gtest/gtest.h>

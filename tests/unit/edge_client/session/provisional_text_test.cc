@@ -41,7 +41,7 @@ class ProvisionalTextTest : public testing::Test {
     tree_.set_confidence(node, confidence);
     return node;
   }
-  // What is shown anew; "-": nothing has changed.
+  // The text that is shown anew; "-" if nothing has changed.
   std::string update(std::vector<TokenId> stop_ids = {}) {
     const auto shown = provisional_.update(stop_ids);
     return shown ? shown->text : "-";
@@ -124,7 +124,7 @@ class DeadlineTest : public testing::Test {
     handle(FromVerifier{
         1, ServerMessage(Verdict{.pass = pass_++, .position = end, .tokens = {token}, .rows = 1})});
   }
-  // What the draft says of the rest, up to a token that ends the answer.
+  // The draft's guess of the rest, up to a token that ends the answer.
   std::string rest() const {
     const std::span<const TokenId> text = session_->text();
     const Ids all = toy_.decode(text, 15, {}, 0, Ids{12});

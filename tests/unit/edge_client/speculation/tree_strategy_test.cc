@@ -1,4 +1,4 @@
-// What trees learn of a target's passes outlasts the process.
+// The learning of trees about a target's passes outlasts the process.
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/speculation/strategies.h"
 

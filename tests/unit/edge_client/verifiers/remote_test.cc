@@ -1,5 +1,5 @@
-// What the remote verifier says of servers that are away, strange or broken. (With a real server:
-// tests/unit/cloud_server/rpc.) SPDX-License-Identifier: Apache-2.0
+// The errors of the remote verifier for servers that are away, strange or broken. (With a real
+// server: tests/unit/cloud_server/rpc.) SPDX-License-Identifier: Apache-2.0
 #include "edge_client/verifiers/remote.h"
 
 #include <arpa/inet.h>
@@ -220,7 +220,7 @@ TEST(Remote, StopWaitsForTheEventInDelivery) {
   stopped.get();
 }
 
-// What a probe of this address says.
+// The result of a probe of this address.
 LinkProbed probed(const Address& address, Duration timeout = from_ms(300)) {
   std::promise<LinkProbed> promise;
   RemoteProbe probe({.server = address});

@@ -99,7 +99,7 @@ TEST_F(TraceProfileTest, TheRealTracesAreRead) {
     ++read;
   }
   EXPECT_GT(read, 50);
-  // What users-and-trust counts: 5.2 Mbit/s down, 0.84 up.
+  // The trace's own rates: 5.2 Mbit/s down, 0.84 up.
   const auto att = load_trace_profile((traces / "mahimahi/ATT-LTE-driving.down").string(), {});
   ASSERT_TRUE(att.ok());
   const auto mbit_s = [](const PathSettings& path) {

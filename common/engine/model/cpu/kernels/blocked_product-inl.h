@@ -314,7 +314,7 @@ class BlockedProduct {
     }
   }
 
-  // Of a partial step.
+  // The number of elements in a partial step.
   static std::size_t last_elements(const Block& block) {
     return static_cast<std::size_t>(block.part.inputs) - block.first - block.whole_steps * kLanes;
   }
@@ -370,7 +370,7 @@ class BlockedProduct {
     });
   }
 
-  // Those of the tile of columns that begins at column c, from a row on.
+  // The sums of the tile of columns that begins at column c, from that row on.
   float* sums_of(std::size_t row, std::size_t c) const {
     return sums_ + (c / kTileColumns * x_.rows() + row) * kTileRowSums;
   }

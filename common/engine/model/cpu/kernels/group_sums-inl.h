@@ -42,7 +42,7 @@ HWY_INLINE BytePart high_halves(BytePart bytes) {
   return low_halves(hn::BitCast(ByteTag(), hn::ShiftRight<4>(hn::BitCast(d16, bytes))));
 }
 
-// What a table of 16 bytes has for indices below 16.
+// Looks up indices below 16 in a table of 16 bytes.
 HWY_INLINE BytePart look_up(const std::uint8_t* table, BytePart indices) {
   return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), table), indices);
 }
@@ -184,7 +184,7 @@ struct StepWeights<6> {
   BytePart all;
 };
 
-// Of half a group, four steps.
+// The sum of half a group, four steps.
 template <>
 struct GroupSum<6> {
   HWY_INLINE void begin(std::int32_t /*offset*/) { sum[0] = sum[1] = hn::Zero(ShortTag()); }

@@ -68,7 +68,7 @@ template <class F>
 HWY_INLINE std::int32_t offset_of(const std::byte* group, std::size_t half) {
   if constexpr (!F::kHasOffset) return 0;
   const auto offset = read_as<std::int32_t>(group + F::kOffset + half * sizeof(std::int32_t));
-  // Of zero 8 or 32 from that of 128.
+  // Makes the offset of zero 8 or 32 from that of 128.
   return F::kScales == 2 ? offset >> (8 - F::kBits) : offset;
 }
 
@@ -125,7 +125,7 @@ struct RowSums {
       }
     }
   }
-  // Of row r and register t.
+  // The sums of row r and register t.
   HWY_INLINE IntPart end(int r, int t) const {
     return group[r][t].template end<F::kHasOffset>(offset[r]);
   }
@@ -239,7 +239,7 @@ struct PairSums {
   static constexpr int second_of(int i) { return 2 * i + 1 < kRows ? 2 * i + 1 : 2 * i; }
 
   HWY_INLINE PairSums() {}  // NOLINT(modernize-use-equals-default): see Lanes
-  // Of outputs 0 and 1, and of 2 and 3: [output][row of the pair].
+  // The sums of outputs 0 and 1, and of 2 and 3: [output][row of the pair].
   int32x4_t pair[kPairs][kTogether][2];
 };
 

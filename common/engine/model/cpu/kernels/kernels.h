@@ -117,7 +117,7 @@ struct AttentionTask {
   std::int64_t num_queries = 0;     // of each row, at most kMaxSharedQueries
   std::int64_t head_stride = 0;     // pad_to_lanes(head_dim), at most kMaxHeadStride
   std::int64_t partial_stride = 0;  // floats
-  // Of cell 0, f32 or bf16; zero beyond head_dim.
+  // The keys and values of cell 0, f32 or bf16; zero beyond head_dim.
   const void* keys = nullptr;
   const void* values = nullptr;
   bool is_bf16 = false;
@@ -127,7 +127,7 @@ struct AttentionTask {
   CellsAhead next = {};          // of the task that follows, prefetched meanwhile
 };
 
-// Of one norm, [count] f32.
+// The weights of one norm, [count] f32.
 struct NormWeights {
   const float* weight = nullptr;
   const float* bias = nullptr;

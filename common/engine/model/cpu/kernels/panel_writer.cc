@@ -13,7 +13,7 @@ constexpr std::int64_t kStepBytes = 4 * kPanelOutputs;
 constexpr std::int64_t kHalf = kQuantGroup / 2;
 constexpr std::int64_t kLowSteps = 4;  // of int6, before those with the high bits
 
-// Of int6, to the column of its last two steps.
+// Stores the high bits of int6 to the column of its last two steps.
 void store_high_bits(const std::uint8_t* values, std::byte* to) {
   for (std::int64_t half = 0; half < 2; ++half, to += kStepBytes) {
     for (std::int64_t i = 0; i < 4; ++i) {

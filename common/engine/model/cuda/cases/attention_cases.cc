@@ -111,7 +111,7 @@ std::vector<cuda::SeenRow> seen_rows(const AttentionShape& shape, const Paths& p
   return rows;
 }
 
-// What the CPU's kernels make of it: [rows, stride].
+// The result of the CPU's kernels: [rows, stride].
 std::vector<float> attend_on_cpu(const Kernels& cpu, const AttentionShape& shape,
                                  const Paths& paths, const std::vector<float>& queries,
                                  const std::vector<std::byte>& keys,

@@ -20,8 +20,8 @@ class CaseMemory {
  public:
   virtual ~CaseMemory() = default;
 
-  // Of exactly so many bytes, at a multiple of 64 where that leaves no room behind them, else of
-  // 16; filled with bytes that no kernel makes.
+  // Memory of exactly this number of bytes, at a multiple of 64 where that leaves no room behind
+  // them, else of 16; filled with bytes that no kernel makes.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void write(std::byte* to, std::span<const std::byte> bytes) = 0;
   // Waits for all kernels first.

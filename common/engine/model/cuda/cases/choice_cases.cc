@@ -44,7 +44,8 @@ constexpr std::array<std::uint64_t, 6> kRareSeeds = {94667643, 31690651, 2204515
                                                      3446552,  5634,     5259};
 constexpr std::int64_t kRarePosition = 5;
 
-// As models give them, and such as none should: the first shapes come most often.
+// Draws logits as models give them, and some that none should give; the first shapes come most
+// often.
 float draw_logit(int shape, Drawn& drawn) {
   const float value = drawn.plain();
   switch (shape) {

@@ -29,7 +29,7 @@ class Drawn final {
   float plain() {
     return static_cast<float>(static_cast<std::int32_t>(bits() >> 40) - (1 << 23)) * 0x1p-23f;
   }
-  // Of them one in eight is a zero of either sign, tiny or large.
+  // One in eight is a zero of either sign, tiny or large.
   float odd(float large) {
     const std::uint64_t kind = bits() % 64;
     const float value = plain();

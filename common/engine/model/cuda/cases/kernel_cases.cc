@@ -287,7 +287,8 @@ CaseResult check_norm(const CaseContext& context, std::int64_t rows, std::int64_
   return result;
 }
 
-// Of few numbers the exponential has other bits if its first steps round twice; of these it has.
+// The exponential of few numbers has other bits if its first steps round twice; these are such
+// numbers.
 constexpr float kRoundedOnce[] = {-0x1.7cf73p+5f, -0x1.c8742ap+5f, -0x1.a833a6p+5f,
                                   -0x1.1dae24p+5f};
 

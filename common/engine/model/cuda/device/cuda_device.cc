@@ -153,8 +153,8 @@ class CudaDevice final : public DeviceApi {
   }
 
  private:
-  // What this thread does next is of this device. CUDA is not called again for the same one: while
-  // a graph is recorded most calls end the recording.
+  // Makes this device the thread's current one. CUDA is not called again for the same one: while a
+  // graph is recorded most calls end the recording.
   static void make_current(int number) {
     static thread_local int current = -1;
     if (current == number) return;

@@ -29,7 +29,8 @@ struct CudaModelOptions {
   std::string dtype = "auto";    // as CpuModelOptions
   std::string kv_dtype = "f32";  // as CpuModelOptions
   int threads = 0;               // of the host, for exits and conversions; 0: one per CPU
-  // Of all sequences, on all devices, at most nine tenths of what is free; 0: that.
+  // Bytes for all sequences, on all devices, at most nine tenths of the free memory; 0 means that
+  // much.
   std::int64_t kv_bytes = 0;
   LoadProgress progress = {};
   std::function<void(const std::string&)> notice = {};  // messages for the user
@@ -42,7 +43,7 @@ Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles>
                                                std::unique_ptr<DeviceApi> device,
                                                const CudaModelOptions& options);
 
-// What was asked so far of the device of a model of make_cuda_model(), for tests.
+// The work given so far to the device of a model of make_cuda_model(), for tests.
 DeviceCounts device_counts(const Model& model);
 
 }  // namespace outrider::cuda

@@ -1,6 +1,6 @@
-// What the cuda backend needs of devices besides its kernels: memory, copies, streams, events and
-// graphs. CudaDevice (cuda_device.h) is a GPU, or several; HostDevice (host_device.h) runs the same
-// work by fibers on the CPU, in any order that events allow.
+// The functions of devices that the cuda backend needs besides its kernels: memory, copies,
+// streams, events and graphs. CudaDevice (cuda_device.h) is a GPU, or several; HostDevice
+// (host_device.h) runs the same work by fibers on the CPU, in any order that events allow.
 //
 // Devices are numbered from 0. A stream and an event are one device's; kernels of a stream see that
 // device's memory, copies see all of it. A graph may hold work of several.
@@ -41,7 +41,7 @@ struct DeviceFacts {
   std::string device_class;  // "cuda-sm90": of arithmetic ids that are not the CPU's
 };
 
-// What was asked of a device so far.
+// The work given to a device so far.
 struct DeviceCounts {
   std::int64_t launches = 0;       // of kernels that no graph holds
   std::int64_t graph_kernels = 0;  // recorded in graphs
@@ -70,7 +70,7 @@ class DeviceApi {
   // bytes > 0; at a multiple of 256. Memory of the host is no device's. RESOURCE_EXHAUSTED names
   // what is needed and what is free.
   virtual Result<std::byte*> allocate(MemoryKind kind, std::int64_t bytes, int device) = 0;
-  // Of the device's memory that is free; 0: it is the host's.
+  // The free bytes of the device's memory; 0 if it is the host's.
   virtual std::int64_t free_bytes(int device = 0) const = 0;
   // No work uses it any more.
   virtual void free(MemoryKind kind, std::byte* memory) = 0;
@@ -93,7 +93,7 @@ class DeviceApi {
   // In a graph this is how a second stream joins it, and has to come back before its end.
   virtual void record(Event event, Stream stream) = 0;
   virtual void wait(Stream stream, Event event) = 0;
-  // As record(), for synchronize(). In a graph it happens each time that the graph runs.
+  // Works as record() does, for synchronize(). In a graph it happens each time that the graph runs.
   virtual void signal(Event event, Stream stream) = 0;
   // Returns when the work before the last signal() is done.
   virtual Status synchronize(Event event) = 0;

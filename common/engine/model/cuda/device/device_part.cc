@@ -12,7 +12,7 @@
 namespace outrider::cuda {
 namespace {
 
-// Of attention: longer contexts are computed with fewer rows at a time.
+// The most scratch floats of attention: longer contexts are computed with fewer rows at a time.
 constexpr std::int64_t kMaxScratchFloats = std::int64_t{64} << 20;
 
 std::int64_t parts_of(Position positions) {

@@ -1,5 +1,5 @@
-// What one device does of a pass: its outputs of every matrix and its heads (device_split.h),
-// through the stages of the cpu backend's pass (common/engine/model/cpu/cpu_pass.h), with its bits.
+// One device's part of a pass: its outputs of every matrix and its heads (device_split.h), through
+// the stages of the cpu backend's pass (common/engine/model/cpu/cpu_pass.h), with its bits.
 //
 // Rows of activations that a matrix reads are whole on every device. A stage ends where a device
 // has written its columns of such rows; the pass then brings these columns to the other devices.
@@ -22,7 +22,7 @@
 
 namespace outrider::cuda {
 
-// Of rows that every device needs whole, the columns that one computes.
+// The columns that one device computes in rows that every device needs whole.
 struct Columns {
   std::byte* rows = nullptr;
   std::int64_t pitch = 0;  // bytes from row to row
@@ -56,11 +56,11 @@ class DevicePart final {
   // The last norm, and this device's logits.
   void head(const PassShape& shape);
 
-  // What these stages wrote, in the forms that the next matrix takes.
+  // The results of these stages, in the forms that the next matrix takes.
   Columns hidden_columns() const;
   Columns attended_columns(std::size_t layer) const;
   Columns gate_columns(std::size_t layer) const;
-  // Of the rows that want logits: on the first device whole rows, on others its columns alone.
+  // Logits of the rows that want them: on the first device whole rows, on others its columns alone.
   float* logits() const { return logits_; }
   std::int64_t logits_stride() const { return logits_stride_; }
   Share logits_share() const { return split_.head(device_); }

@@ -90,7 +90,7 @@ void DevicePass::upload() {
   join_main();
 }
 
-// What the other devices' streams hold comes before what the first one's gets next.
+// The work in the other devices' streams comes before the next work of the first one's.
 void DevicePass::join_main() {
   for (const DevicePart& part : std::span(parts_).subspan(1)) {
     api_.record(part.ready(), part.stream());

@@ -48,7 +48,7 @@ class DevicePass final {
   std::int64_t max_rows(Position positions) const;
 
  private:
-  // What a graph was recorded for.
+  // The passes for which a graph was recorded.
   struct GraphKey {
     PassShape shape;
     std::vector<std::int32_t> taps;  // layers whose input is shown

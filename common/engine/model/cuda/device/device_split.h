@@ -17,7 +17,7 @@
 
 namespace outrider::cuda {
 
-// Of something that devices share: [begin, end).
+// A part of something that devices share: [begin, end).
 struct Share {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -55,7 +55,7 @@ class DeviceSplit final {
   Share head(int device) const { return share(config_.head_size(), kQuantGroup, device); }
 
  private:
-  // As even as whole units allow.
+  // Splits as evenly as whole units allow.
   Share share(std::int64_t count, std::int64_t unit, int device) const {
     const std::int64_t units = (count + unit - 1) / unit;
     const auto border = [&](std::int64_t at) {

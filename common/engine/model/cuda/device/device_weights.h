@@ -35,7 +35,7 @@ struct DeviceLayer {
   std::int64_t window = 0;  // positions seen; 0: all
 };
 
-// What one device has.
+// The weights on one device.
 struct WeightsOnDevice {
   std::vector<DeviceLayer> layers;
   const float* final_norm = nullptr;
@@ -51,8 +51,7 @@ class DeviceWeights final {
                                     ComputeType type, ThreadPool& pool,
                                     const LoadProgress& progress);
 
-  // What the loader found: files, embedding, and the names of the arithmetic. Its matrices are not
-  // there.
+  // The loader's findings: files, embedding, and the names of the arithmetic, without matrices.
   const CpuWeights& about() const { return about_; }
   const WeightsOnDevice& on_device(int device) const {
     return devices_[static_cast<std::size_t>(device)];

@@ -17,7 +17,7 @@ struct Gpu {
   int capability = 0;  // 90 for 9.0
 };
 
-// What the CUDA runtime says of this machine. Versions are CUDA's, 13020 for 13.2.
+// The CUDA runtime's report on this machine. Versions are CUDA's, 13020 for 13.2.
 struct FoundGpus {
   int runtime = 0;     // that this program has
   int driver = 0;      // the newest that the driver can run; 0: there is no driver

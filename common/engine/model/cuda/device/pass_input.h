@@ -1,5 +1,5 @@
-// What a pass sends to each device before its kernels run: embedded tokens, angles, cells, and what
-// each row sees, of rows of any number of sequences.
+// The input that a pass sends to each device before its kernels run: embedded tokens, angles,
+// cells, and the positions that each row sees, for rows of any number of sequences.
 //
 // Passes of one shape have everything at the same places, so that one graph serves them all. Rows
 // and bundles are filled up to round numbers: by rows that look at themselves only, in a spare
@@ -74,7 +74,7 @@ class PassInput final {
     return config_.head_tokens.empty() && config_.vocab_size <= kMaxChoiceTokens;
   }
   DeviceInput on_device(int device, const PassShape& shape) const;
-  // Of a layer's window, among DeviceInput::seen.
+  // The index of a layer's window in DeviceInput::seen.
   std::int64_t window_index(std::int64_t window) const;
 
  private:
@@ -119,13 +119,13 @@ class PassInput final {
   DeviceMemory host_, host_lists_;
   std::vector<DeviceMemory> devices_, device_lists_;  // by device
 
-  // Of the last prepare().
+  // The shape and the paths of the last prepare().
   PassShape shape_;
   std::vector<Path> paths_;  // by row
   std::vector<std::int32_t> slots_, wanted_, lists_;
   std::vector<RowChoice> choices_;
   std::vector<Bundle> bundles_;
-  // Of the sequence that is added.
+  // The cells of the sequence that is added.
   std::vector<KvCell> chain_, path_;  // cells of the memory
   std::vector<std::int32_t> own_;
 };

@@ -92,7 +92,7 @@ struct Context {
 };
 #endif
 
-// What a sanitizer needs to know of a stack, as it cannot see that one is left for another.
+// The facts about a stack that a sanitizer needs, as it cannot see that one is left for another.
 #if defined(OUTRIDER_FIBERS_ASAN)
 struct SanitizedStack {
   void* fake = nullptr;

@@ -22,7 +22,8 @@ struct Size {
   unsigned x = 1, y = 1, z = 1;
 };
 
-// Of the grids that this thread runs from now on. 0: fibers go on in order, copies happen at once.
+// Sets the seed of the grids that this thread runs from now on. 0: fibers go on in order, copies
+// happen at once.
 void set_seed(std::uint64_t seed);
 
 // body is run by `threads` fibers of each block, a multiple of 32. shared_bytes: what
@@ -50,8 +51,8 @@ void sync_threads();
 using WarpOperation = void (*)(void* const* lanes);
 void meet_warp(WarpOperation operation, void* mine);
 
-// As cp.async: a copy, the end of a group of copies, and waiting until at most `pending` groups of
-// this fiber are left.
+// Like cp.async: a copy, the end of a group of copies, and waiting until at most `pending` groups
+// of this fiber are left.
 void copy_async(void* to, const void* from, std::size_t bytes);
 void commit_copies();
 void wait_copies(unsigned pending);

@@ -50,7 +50,7 @@ OUTRIDER_DEVICE float sum_weights(float low, float high) {
   return sum;
 }
 
-// What a thread block has in shared memory beside its tiles of values.
+// The shared memory of a thread block beside its tiles of values.
 struct PartMemory {
   float weights[kMaxBundle][kAttentionPart];  // scores at first
   std::int32_t slots[kAttentionPart];         // the lead's
@@ -62,7 +62,7 @@ struct PartMemory {
   std::uint32_t agreement[kMaxBundle];        // bit b: in block b the lead's slots are the query's
 };
 
-// What one thread block does of a part: some queries, a slice of elements, kEach in each lane of a
+// One thread block's work on a part: some queries, a slice of elements, kEach in each lane of a
 // warp that sums. One each makes twice as many thread blocks, for passes that have few.
 template <class T, int kEach>
 struct PartBlock {
@@ -102,7 +102,7 @@ struct PartBlock {
   OUTRIDER_DEVICE const std::byte* values(int b) const { return memory + b % kTiles * kTile; }
 
   OUTRIDER_DEVICE void run() const {
-    // What no kernel writes comes before the wait.
+    // Data that no kernel writes is read before the wait.
     for (int i = thread; i < blocks * kBlock; i += kValueThreads) {
       beside.slots[i] = seen_slot(look.lead, first + i);
     }
@@ -133,7 +133,7 @@ struct PartBlock {
     }
   }
 
-  // What a query sees, for all warps too. By all lanes of one.
+  // Finds the positions that a query sees, for all warps. Called by all lanes of one warp.
   OUTRIDER_DEVICE void find_seen(int query) const {
     Span seen{0, 0};
     std::uint32_t agreement = ~0u;

@@ -1,5 +1,5 @@
-// What the kernels of attention share: how much of it a thread block takes, and from where it reads
-// keys and values.
+// Shared by the kernels of attention: the part that a thread block takes, and the places from which
+// it reads keys and values.
 //
 // Included by files that hold kernels. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -52,7 +52,7 @@ OUTRIDER_DEVICE std::int64_t slot_offset(const AttentionBatch& p, std::int32_t s
          static_cast<std::int64_t>(head * kBlock + at % kBlock) * p.stride;
 }
 
-// What a thread block looks with.
+// The queries of a thread block.
 struct Look {
   int head;  // of keys
   int first, count;

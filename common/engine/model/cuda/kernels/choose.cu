@@ -23,7 +23,7 @@ constexpr int kBuckets = 1 << kDigitBits;
 constexpr float kLargest = 0x1.fffffep+127f;
 constexpr float kNever = -__builtin_inff();
 
-// As the CPU reads logits: NaN is -infinity, +infinity the largest number.
+// Cleans a logit as the CPU does: NaN is -infinity, +infinity the largest number.
 OUTRIDER_DEVICE float cleaned(float x) {
   if (!(x == x)) return kNever;
   return smaller(x, kLargest);
@@ -166,7 +166,7 @@ struct Buckets {
   std::uint64_t inside, before;
 };
 
-// Of a row in one block.
+// Filters a row in one block.
 struct RowFilter {
   const TokenChoices& p;
   const int row;
@@ -258,7 +258,7 @@ struct RowFilter {
     sync_threads();
   }
 
-  // Of all that fill() added up.
+  // The total of all that fill() added up.
   OUTRIDER_DEVICE std::uint64_t total() const {
     std::uint64_t sum = 0;
     for (int i = 0; i < kWarpLanes; ++i) sum += buckets.parts[i];

@@ -1,6 +1,6 @@
-// What kernels are written with: CUDA's own when nvcc compiles them, fibers when a host compiler
-// does (fibers.h). Arithmetic is IEEE's with one rounding an operation on both sides, and fused
-// only in fused().
+// The language in which kernels are written: CUDA's own when nvcc compiles them, fibers when a host
+// compiler does (fibers.h). Arithmetic is IEEE's with one rounding an operation on both sides, and
+// fused only in fused().
 //
 // Included by files that hold kernels. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -125,7 +125,7 @@ OUTRIDER_DEVICE std::uint64_t shuffle_xor(std::uint64_t value, int mask) {
   return __shfl_xor_sync(0xffffffffu, static_cast<unsigned long long>(value), mask);
 }
 
-// Of whole numbers alone, whose result no order changes.
+// Adds whole numbers only, as no order changes their sum.
 OUTRIDER_DEVICE void atomic_add(std::uint64_t* to, std::uint64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
 }
@@ -362,7 +362,8 @@ OUTRIDER_DEVICE float widen_bf16(std::uint16_t bits) {
   return as_float(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// As the CPU's vector_exp() (common/base/vector_math-inl.h), operation by operation; x is no NaN.
+// The same as the CPU's vector_exp() (common/base/vector_math-inl.h), operation by operation; x is
+// no NaN.
 OUTRIDER_DEVICE float exponential(float x) {
   const float bounded = x > -105.0f ? (x < 89.5f ? x : 89.5f) : -105.0f;
   const float n = round_even(multiply(bounded, 0x1.715476p+0f));
@@ -385,7 +386,7 @@ OUTRIDER_DEVICE float exponential(float x) {
 // at once.
 using Stream = void*;
 
-// What the device has.
+// The limits of the device.
 struct DeviceLimits {
   int multiprocessors;
   int block_shared;  // bytes of shared memory that a block may have
@@ -417,7 +418,7 @@ inline const DeviceLimits& device_limits() {
 // other leaves free, not evenly.
 enum class Start : std::uint8_t { kBehindPrevious, kBesidePrevious };
 
-// Where rows are so few that the start of a kernel takes as long as its work: of products, and of
+// The most rows for which the start of a kernel takes as long as its work, for products and for
 // kernels of rows and attention, which leave more free for the blocks of the next one.
 inline constexpr std::int64_t kMaxFewRows = 8;
 inline constexpr std::int64_t kMaxRowsBeside = 64;

@@ -17,7 +17,8 @@
 
 namespace outrider::cuda {
 
-// Of a DeviceApi (device_api.h), or null: the default one of CUDA; by fibers, at once.
+// A stream of a DeviceApi (device_api.h). Null is CUDA's default stream; by fibers work happens at
+// once.
 using Stream = void*;
 
 // Products of one launch: of one kind of weights, and of the same inputs.
@@ -103,8 +104,8 @@ struct HeadPlacement {
 };
 void place_heads(const HeadPlacement& placement, Stream stream);
 
-// What a row sees: positions [begin, end) of its path, one at least. Slots by position come from
-// two lists, so that rows of a sequence share the one of its committed text.
+// The positions that a row sees: [begin, end) of its path, one at least. Slots by position come
+// from two lists, so that rows of a sequence share the one of its committed text.
 struct SeenRow {
   const std::int32_t* common = nullptr;  // [num_common], of the first positions
   const std::int32_t* own = nullptr;     // of those from num_common on
@@ -156,7 +157,7 @@ struct RowChoice {
   std::int32_t unused = 0;
 };
 
-// What is found of a row; all zero before. largest and best are keys of a value and a token
+// The findings about a row; all zero before. largest and best are keys of a value and a token
 // (common/engine/sampling/select.h), 0: none. The others end what filters leave, 0: they leave all.
 struct FoundChoice {
   std::uint64_t largest = 0;

@@ -16,12 +16,12 @@ namespace outrider::cuda {
 
 inline constexpr std::int64_t kLaneStep = 16;
 
-// Of f32, bf16 and f16.
+// The bytes of an f32, bf16 or f16 element.
 constexpr std::int64_t element_bytes(WeightType type) {
   return type == WeightType::kF32 ? 4 : 2;
 }
 
-// Of a matrix of a type that is not quantised.
+// The bytes of a matrix whose type is not quantised.
 std::int64_t lane_panel_bytes(const WeightMatrix& matrix);
 
 // matrix.data, row-major, to lane_panel_bytes() of memory.

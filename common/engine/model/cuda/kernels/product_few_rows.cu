@@ -101,7 +101,7 @@ struct FewRows {
     }
   }
 
-  // Of the threads that copy weights, the one of this number.
+  // Copies the share of the weights that belongs to this thread.
   OUTRIDER_DEVICE void copy_weights(int thread) const {
     const int lane = thread % kWarpLanes, warp = thread / kWarpLanes;
     // 8 bits: first one panel's piece, then the other's; 4 bits: half of the lanes each.
@@ -133,7 +133,7 @@ struct FewRows {
     });
   }
 
-  // Of the threads that copy all else, the one of this number.
+  // Copies the share of all else that belongs to this thread.
   OUTRIDER_DEVICE void copy_others(int thread) const {
     const auto scales_of = [&](std::int64_t first, int each) {
       return [=, this](int i) {

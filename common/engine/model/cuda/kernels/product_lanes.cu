@@ -123,7 +123,7 @@ struct LaneBlock {
       const float* from = batch.x + (row0 + row) * batch.stride + at * 16 + i % 4 * 4;
       return CopyPlace{reinterpret_cast<const std::byte*>(from), row < rows ? at : kNeverCopied};
     });
-    // Of a stage; those behind the last copy nothing.
+    // Fetches the weights of a stage; stages behind the last copy nothing.
     const auto fetch_weights = [&](int index, int to) {
       weights.copy(thread, memory + to * kStage, batch.steps - index * kSteps, kSteps * kPanelStep);
     };

@@ -114,7 +114,7 @@ struct ManyRows {
         thread, [this](int i) { return units_place(i); });
     CopyItems<kActivationBytes / 16, kThreads> activations(
         thread, [this](int i) { return activations_place(i); });
-    // Of a stage; those behind the last copy nothing.
+    // Fetches the weights of a stage; stages behind the last copy nothing.
     const auto fetch_weights = [&](int index) {
       std::byte* to = memory + index % kStages * kStage;
       const int left = batch.groups - index * kDepth;

@@ -12,7 +12,7 @@ namespace outrider::cuda {
 
 inline constexpr int kGroupBytes = sizeof(QuantizedGroup);
 
-// Of a whole quantised row.
+// The groups of a whole quantised row.
 inline int groups_of(const RowsOf& rows) {
   return static_cast<int>(((rows.whole > 0 ? rows.whole : rows.count) + 31) / 32);
 }

@@ -1,4 +1,4 @@
-// What the products of quantised weights share: their arguments, a pair of panels as fragments of
+// Shared by the products of quantised weights: their arguments, a pair of panels as fragments of
 // the tensor cores, and groups of activations in shared memory.
 //
 // A pair of panels is 32 outputs. Lane (g, t) of a warp, g = lane / 4 and t = lane % 4, takes 16
@@ -72,7 +72,7 @@ struct TileFormat {
   static constexpr int kHighPieces = kHighGroup / 16;
   static constexpr int kScaleBytes = static_cast<int>(kFormat.scale_bytes());
   static constexpr int kScaleRow = kScaleBytes * static_cast<int>(kPanelOutputs);
-  // Of eight groups of a panel, with what lies before their values.
+  // The bytes of eight groups of a panel, with the header before their values.
   static constexpr int kHeaderBytes = static_cast<int>(block_header_bytes(kFormat));
   static constexpr int kBlockBytes = kBlockGroups * kPanelGroup + kHeaderBytes;
   static constexpr int kUnitRows = !kHasUnits ? 0 : kMinimum ? 2 : 1;
@@ -117,7 +117,8 @@ OUTRIDER_DEVICE std::uint32_t join_bits(std::uint32_t low, std::uint32_t high, i
   return flipped | sign << 1 | sign << 2;
 }
 
-// Of the pair's outputs from `output` on. high: the pair's high bits of numbers of 6 bits.
+// Loads the weights of the pair's outputs from `output` on. high: the pair's high bits of numbers
+// of 6 bits.
 template <class F, int kOutputs>
 OUTRIDER_DEVICE TileWeights<kOutputs> load_weights(const std::byte* pair, const std::byte* high,
                                                    int lane, int output) {
@@ -161,8 +162,8 @@ OUTRIDER_DEVICE TileWeights<kOutputs> load_weights(const std::byte* pair, const 
 inline constexpr std::uint32_t kExactBits = 0x4b400000u;
 inline constexpr float kExact = 12582912.0f;
 
-// What a group of activations has beside its values. offset: what its sum begins with, minus the
-// weights' zero times the sum of its activations.
+// The scale and sum of a group of activations. offset: the start of its sum, minus the weights'
+// zero times the sum of its activations.
 struct RowScales {
   float scale, sum;
   std::int32_t offset;
@@ -179,7 +180,7 @@ template <int kOutputs>
 struct TileSums {
   std::int32_t sums[kOutputs / 2][4];  // of each mma
 
-  // Of the lane's output o, row i of 2t and 2t + 1.
+  // The sum for the lane's output o and row i of 2t and 2t + 1.
   OUTRIDER_DEVICE float of(int o, int i) const {
     return add(as_float(static_cast<std::uint32_t>(sums[o / 2][o % 2 * 2 + i])), -kExact);
   }
@@ -190,7 +191,7 @@ struct TileSums {
 template <class F, int kOutputs>
 OUTRIDER_DEVICE TileSums<kOutputs> sum_tile(const TileWeights<kOutputs>& w, const std::byte* x,
                                             int half, int lane, const RowScales (&rows)[2]) {
-  // Of rows that are not there offsets are anything, and may wrap round.
+  // Offsets of missing rows are unspecified, and may wrap round.
   const std::int32_t begin[2] = {
       static_cast<std::int32_t>(kExactBits + static_cast<std::uint32_t>(rows[0].offset)),
       static_cast<std::int32_t>(kExactBits + static_cast<std::uint32_t>(rows[1].offset))};

@@ -147,7 +147,7 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kThreads, 1) embed_row(OUTRIDER_ARGUMENT Embedde
   }
 }
 
-// As the CPU's to_bf16() for numbers: half-even by integers.
+// The same as the CPU's to_bf16() for numbers: half-even by integers.
 OUTRIDER_DEVICE std::uint16_t round_bf16(float value) {
   const std::uint32_t bits = as_bits(value);
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);

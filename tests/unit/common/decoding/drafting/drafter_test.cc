@@ -60,7 +60,7 @@ class DraftingTest : public testing::Test {
     text_.insert(text_.end(), tokens.begin(), tokens.end());
   }
 
-  // What the model itself says next, token by token.
+  // The tokens that the model itself chooses next, one by one.
   Ids expected(std::size_t count) const { return after(text_, count); }
   Ids after(const Ids& text, std::size_t count) const {
     const auto end = static_cast<Position>(text.size() + count);

@@ -125,7 +125,7 @@ TEST_F(OnlineCalibrationTest, BeginsAgainWhereAnEarlierTextEnded) {
   EXPECT_DOUBLE_EQ(next.hear(kLayer, 0.9, {}), chance(0.9));
 }
 
-// As many as a hostile peer likes: they are believed, and nothing is kept of them.
+// A hostile peer may send as many layers as it likes: they are believed, but not kept.
 TEST_F(OnlineCalibrationTest, WhatOnePeerCanFillIsBounded) {
   for (std::int32_t layer = 0; layer < 1000; ++layer) pass(0.9, false, layer);
   EXPECT_THAT(calibration_.corrections(), SizeIs(OnlineCalibration::kMaxExits));

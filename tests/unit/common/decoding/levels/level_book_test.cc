@@ -1,4 +1,4 @@
-// What a level takes: measured, and learnt from answers. SPDX-License-Identifier: Apache-2.0
+// The times of a level: measured, and learnt from answers. SPDX-License-Identifier: Apache-2.0
 #include "common/decoding/levels/level_book.h"
 
 #include <gmock/gmock.h>

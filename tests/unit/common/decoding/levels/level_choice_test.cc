@@ -101,7 +101,8 @@ TEST(LevelChoice, SharesAreOfWhatTheFullModelTakes) {
   }
 }
 
-// What may be unverified by the deadline is the full model's in the end, however long it takes.
+// An answer that may be unverified by the deadline is the full model's in the end, however long it
+// takes.
 TEST(LevelChoice, ADeadlineOfWhatMayBeUnverifiedChoosesNoLevel) {
   const LevelWish wish{.slo = {.time_ms = 1, .unverified = true}};
   const LevelChoice choice = chosen(wish, {.prompt_tokens = 100});
@@ -118,7 +119,7 @@ TEST(LevelChoice, ADeadlineOfWhatMayBeUnverifiedChoosesNoLevel) {
   }
 }
 
-// What is streamed has to be read for a prompt of any length.
+// Streamed layers have to be read for a prompt of any length.
 TEST(LevelChoice, APromptTakesAtLeastAPass) {
   const std::vector<LevelProfile> streamed = {{"100", 1, 60, 60}, {"60", 0.5, 4, 4}};
   const auto ttft = [&](std::int64_t tokens) {

@@ -214,8 +214,8 @@ class LongPromptTest : public BatchTest {
   static constexpr Position kPrompt = 60'000, kAnswer = 1'200;
   LongPromptTest() : BatchTest(kPrompt + 100) {}
 
-  // As long as a GPU takes that computes rows beside reading a 7B model's weights; who rode. They
-  // hear their verdicts at once.
+  // Runs passes that take as long as on a GPU that computes rows beside reading a 7B model's
+  // weights. Returns the riders, which get their verdicts at once.
   std::vector<StreamId> ride_on_gpu() {
     const std::vector<StreamId> served = ride_by_rows(from_ms(18), from_ms(0.1));
     for (const StreamId stream : served) {

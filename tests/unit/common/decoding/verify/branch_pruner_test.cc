@@ -85,7 +85,7 @@ TEST_F(BranchPrunerTest, WithoutAThresholdEveryRowGoesToTheEnd) {
   EXPECT_EQ(scheduler().stats().pruned.passes, 0u);
 }
 
-// Of a hidden state h, token t has the logit h * t: with h = 1 larger ids are likelier, with -1
+// Token t of a hidden state h has the logit h * t: with h = 1 larger ids are likelier, with -1
 // smaller ones.
 class SlopedExit final : public ExitHeads {
  public:

@@ -1,4 +1,4 @@
-// What a draft model beside the target has shown.
+// The experience with a draft model beside the target.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/decoding/verify/server_drafts/draft_experience.h"
 

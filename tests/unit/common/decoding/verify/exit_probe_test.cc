@@ -197,7 +197,7 @@ TEST_F(ExitProbeTest, AStreamWithoutAChannelGetsNoReportsAndMayAcknowledgeNone) 
 
 class FindingsTest : public ExitProbeTest {
  protected:
-  // What each exit's rows rest on in a pass over these nodes behind the text 1, 2.
+  // The evidence of each exit's rows in a pass over these nodes behind the text 1, 2.
   std::vector<std::vector<RowEvidence>> find(const std::vector<GrowNode>& nodes,
                                              ExitScore score = ExitScore::kCalibrated) {
     ExitProbe probe(exits_, score);
@@ -246,7 +246,7 @@ class FindingsTest : public ExitProbeTest {
     ExitProbe& probe;
   };
 
-  // Of the last exit behind the text 1, 2, by rank.
+  // The candidates of the last exit behind the text 1, 2, by rank.
   std::vector<Candidate> ranked() {
     return rank(exits_.logits_after(2, std::vector<TokenId>{1, 2}), {}, 0, 2, 8);
   }
@@ -308,7 +308,7 @@ TEST_F(FindingsTest, APriorDecidesByTheOddsOfTheNode) {
   EXPECT_EQ(doubted.kind, RowKind::kCorrected) << "the best, but the edge does not believe in it";
 }
 
-// Of two drafted tokens the one that is worth more with its own odds.
+// The better one of two drafted tokens is the one that is worth more with its own odds.
 TEST_F(FindingsTest, EachNodeHasAPriorOfItsOwn) {
   exits_.draft_prior.odds_slope = 5;
   const auto found = find({{ranked()[0].token, 0, 3}, {ranked()[1].token, 0, 252}});

@@ -56,7 +56,7 @@ class KvPoolTest : public testing::Test {
     compute(lease, text);
     pool().keep({.id = std::move(name), .key = {}, .owner = owner}, std::move(lease), text, now);
   }
-  // What the cache holds is the beginning of the text.
+  // Expects that the cache holds the beginning of the text.
   void expect_holds(const KvPool::Lease& lease, const Text& text) {
     auto& pages = static_cast<ToyPages&>(lease.cache->pages());
     for (Slot slot = 0; slot < lease.cache->slots().committed(); ++slot) {

@@ -42,8 +42,8 @@ TEST(PassCurveTest, NoiseMakesNoPassOfMoreRowsShorter) {
   EXPECT_NEAR(curve.seconds(4), 0.016, 1e-9);
 }
 
-// As a target takes whose passes wait for memory: noise must not make a pass of one row seem nearly
-// free and each further row dear.
+// Passes of a target that waits for memory take times like these: noise must not make a pass of one
+// row seem nearly free and each further row dear.
 TEST(PassCurveTest, NoiseTiltsNoFlatCurve) {
   const PassCurve curve(costs({{1, 22}, {51, 18}}));
   for (const std::size_t rows : {1, 9, 51, 60}) EXPECT_NEAR(curve.seconds(rows), 0.020, 1e-9);

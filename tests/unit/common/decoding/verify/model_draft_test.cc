@@ -89,7 +89,7 @@ class ModelDraftTest : public BatchTest {
       ++counted.turns;
     }
   }
-  // Of all verdicts so far, the tokens that were nodes of the server's own.
+  // The tokens of all verdicts so far that were nodes of the server's own.
   int own_tokens(StreamId stream) {
     int tokens = 0;
     for (const Verdict& verdict : heard<Verdict>(stream)) {

@@ -1,4 +1,4 @@
-// What a verifier drafts itself, in the tree that it shares with the edge.
+// A verifier's own drafts, in the tree that it shares with the edge.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/decoding/verify/server_drafts/server_draft.h"
 

@@ -1,4 +1,5 @@
-// Who is admitted, whose session it is, and what ends it. SPDX-License-Identifier: Apache-2.0
+// Tests which streams are admitted, whose session a stream continues, and how one ends.
+// SPDX-License-Identifier: Apache-2.0
 #include "common/decoding/verify/scheduling/sessions.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What sessions leave to later ones of their tenant, alone and over a scheduler.
+// Texts that sessions leave to later ones of their tenant, alone and over a scheduler.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/decoding/verify/memory/tenant_texts.h"
 
@@ -98,7 +98,7 @@ TEST(TenantTextsTest, WhatIsNotUsedForTooLongGoes) {
 
 class TenantsLookUpTest : public BatchTest {
  protected:
-  // What a session shows of itself to its edge.
+  // The facts that a session shows to its edge.
   struct Shown {
     std::vector<TokenId> text = {};
     std::vector<std::uint64_t> own = {};      // by verdict

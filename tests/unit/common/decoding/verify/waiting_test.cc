@@ -1,4 +1,4 @@
-// Who gets memory and a place, who waits for them, and who gives way.
+// Tests which streams get memory and a place, which wait for them, and which give way.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 

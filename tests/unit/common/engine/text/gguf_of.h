@@ -22,7 +22,7 @@ inline Result<Tokenizer> load_gguf(const GgufBuilder& builder) {
   return load_gguf_bytes(builder.build());
 }
 
-// Of a byte-level tokenizer.json, as converters write it.
+// The GGUF form of a byte-level tokenizer.json, as converters write it.
 inline GgufBuilder gguf_of_json(const Json& json, const std::string& pre) {
   std::vector<std::string> tokens;
   std::vector<std::int32_t> types;

@@ -83,7 +83,7 @@ TEST(GgufSplitting, CutsTextAsTheFamiliesOwnFilesSay) {
   }
 }
 
-// As llama.cpp splits for files that name no rule.
+// The rule is the one by which llama.cpp splits for files that name none.
 TEST(GgufSplitting, HasARuleForFilesThatNameNone) {
   const std::string name(kDefaultGgufSplitting);
   EXPECT_EQ(split(name, "x=1234; y"), "x|=|123|4|;| y");

@@ -124,7 +124,7 @@ TEST_P(GoldenChats, MarkersInAMessageStayText) {
 INSTANTIATE_TEST_SUITE_P(Templates, GoldenChats,
                          testing::Values("llama2", "llama3", "vicuna", "chatml", "zephyr"));
 
-// As transformers renders the file's template.
+// The expected text is transformers' rendering of the file's template.
 TEST(ChatTemplate, OfSmolLm2SaysItsDefaultSystemMessage) {
   const std::optional<Tokenizer> tokenizer = family_tokenizer("smollm2");
   if (!tokenizer) GTEST_SKIP() << "models/smollm2 is not there; ./run model smollm2 fetches it";
@@ -437,7 +437,7 @@ TEST(ExecutedTemplates, WriteWhatTheyAskFor) {
   }
 }
 
-// As those of reasoning models do: the answer goes on behind a thought that the prompt opens.
+// Templates of reasoning models do so: the answer goes on behind a thought that the prompt opens.
 TEST(ExecutedTemplates, MayOpenAThoughtInTheGenerationPrompt) {
   constexpr char kThinks[] = R"({%- for message in messages %}
 {{- '<|im_start|>' + message.role + '\n' }}

@@ -145,7 +145,7 @@ TEST_F(PrivateFileTest, TheFileKeepsItsModeAndItsOwner) {
   }
 }
 
-// As the package makes /etc/outrider: root:outrider 0750.
+// The package makes /etc/outrider this way: root:outrider 0750.
 TEST_F(PrivateFileTest, ANewFileIsReadByTheGroupToWhichItsClosedFolderIsOpen) {
   ASSERT_EQ(chmod(folder_.path().c_str(), 0755), 0);
   ASSERT_EQ(append_to_private_file(path_, "alice"), Status());

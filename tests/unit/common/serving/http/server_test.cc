@@ -310,7 +310,7 @@ std::chrono::milliseconds time_to_answer(const Address& address) {
                                                                begin);
 }
 
-// Of this process, which holds the server and its clients.
+// The memory of this process, which holds the server and its clients.
 std::size_t resident_bytes() {
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages >> pages;

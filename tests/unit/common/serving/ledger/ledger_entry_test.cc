@@ -1,4 +1,4 @@
-// What requests took and cost. SPDX-License-Identifier: Apache-2.0
+// The use and the cost of requests. SPDX-License-Identifier: Apache-2.0
 #include "common/serving/ledger/ledger_entry.h"
 
 #include <gmock/gmock.h>

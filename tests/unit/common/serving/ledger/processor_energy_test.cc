@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-// As the kernel shows the counters of a machine.
+// Writes the counters of a machine as the kernel shows them.
 class EnergyTest : public testing::Test {
  protected:
   void set(const std::string& domain, const std::string& file, const std::string& value) {

@@ -42,7 +42,7 @@ class LookupModelTest : public testing::Test {
     for (const Guess& guess : guesses) tokens.push_back(guess.token);
     return tokens;
   }
-  // What the engine guesses after it has read this.
+  // The engine's guesses after it has read this.
   std::vector<Guess> read(std::vector<TokenId> text) {
     const auto done = engine_->run(reading(std::move(text)));
     EXPECT_TRUE(done.ok()) << done.status().message();

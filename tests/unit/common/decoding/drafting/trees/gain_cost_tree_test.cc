@@ -90,7 +90,7 @@ TEST_F(GainCostTest, ReliabilityLowersWhatIsPromised) {
   EXPECT_EQ(distrusted.round(), "");
 }
 
-// What one row costs is measured before what trees do: between the two lie straight lines.
+// The cost of one row is measured before that of trees; the cost between them is linear.
 TEST_F(GainCostTest, WithoutAProfileAPlainRoundComesFirstThenTheLikeliestNodes) {
   memory_.passes = LatencyProfile();
   GainCostTree planner({.first_nodes = 3}, memory_, [](std::size_t) { return 1.0; });

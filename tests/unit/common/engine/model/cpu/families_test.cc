@@ -72,7 +72,7 @@ TEST_P(FamiliesTest, AGgufFileIsTheDirectorysModel) {
   directory_.write("m.gguf", gguf_of(*plain));
   const auto gguf = load(directory_.path("m.gguf"));
   ASSERT_NE(gguf, nullptr);
-  // What the files hold in f32 differs in f64.
+  // Values that the files hold in f32 differ in f64.
   Json expected = config_to_json(plain->config, ""), found = config_to_json(gguf->config, "");
   for (const char* key : {"rms_norm_eps", "layer_norm_epsilon", "embedding_multiplier"}) {
     if (!expected.contains(key)) continue;

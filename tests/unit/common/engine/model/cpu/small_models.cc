@@ -12,7 +12,7 @@ namespace outrider {
 
 namespace {
 
-// What the family always has.
+// Sets the fields that the family always has.
 void set_family(ModelConfig& config) {
   const ModelFamily& family = family_of(config);
   config.kinds = family.kinds;

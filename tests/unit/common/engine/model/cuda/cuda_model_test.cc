@@ -201,7 +201,7 @@ TEST_F(CudaModelTest, EveryWayToComputeARowGivesTheCpusBits) {
   EXPECT_THAT(book.mismatched(), IsEmpty());
 }
 
-// What an answer's rows ask for, in turn; every third row wants its logits.
+// The choices that an answer's rows ask for, in turn; every third row wants its logits.
 std::vector<TokenChoice> some_choices() {
   return {{{}, 1},
           {{.temperature = 0.7f}, 2},

@@ -1,4 +1,4 @@
-// What the fibers find: kernels that lack a barrier, wait for ever or write too far.
+// The faults that fibers find: kernels that lack a barrier, wait for ever or write too far.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/engine/model/cuda/fibers/fibers.h"
 

@@ -27,7 +27,7 @@ struct QuantizedKind {
   bool compressed = false;
 };
 
-// What a test may change before it is written.
+// The parts that a test may change before the directory is written.
 struct QuantizedDirectory {
   struct Tensor {
     DType dtype = DType::kF32;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a bare machine with one H100 or H200 is asked: whether our kernels, a model and a server on them have the CPU's
+# The questions to a bare machine with one H100 or H200: whether our kernels, a model and a server on them have the CPU's
 # bits there, and how fast they are. Each step ends within ten minutes and may be run alone.
 #
 #   bench/gpu/lease.sh pack            where it was built: programs and libraries as build/lease.tar.xz, to carry there

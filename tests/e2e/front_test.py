@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What both programs answer over HTTP to names of other hosts, to long texts, and about the model.
+"""The answers of both programs over HTTP to names of other hosts, to long texts, and about the model.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/front_test.py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the packages hold beside the programs, made from their flags: completion in bash and zsh, man pages. Parts skip
+"""The files that packages hold beside the programs, made from their flags: completion in bash and zsh, man pages. Parts skip
 where zsh, man or cmake is missing.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/manuals_test.py

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a file of tests ends with, so that what was skipped does not count as passed.
+"""The last call of each file of tests, by which skipped tests do not count as passed.
 
   tests/e2e/runner_test.py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a streamed target's level in memory says by a robot's deadline, by the wall clock: an edge that serves the demo
+"""The text of a streamed target's level in memory by a robot's deadline, by the wall clock: an edge that serves the demo
 target, packed by level, from an emulated flash on which a whole answer takes longer than the deadline.
 
   build/release/bin/outrider-train data-robot --seed 2 --count 100 --split heldout --out robot-heldout.jsonl

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What pruning in the middle of a pass saves and costs on a real pair, by the wall clock: the planner's own trees with
+"""The savings and the costs of pruning in the middle of a pass on a real pair, by the wall clock: the planner's own trees with
 and without it, prompt by prompt in turn, the target in this device's memory, or streamed where --flash-bandwidth is given.
 
   ./run soak pruning --target models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf --draft models/smollm2/draft --flash-bandwidth 750MB/s

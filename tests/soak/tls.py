@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What testssl.sh (a Debian package) finds in a server's TLS: no finding may be high or critical.
+"""The findings of testssl.sh (a Debian package) about a server's TLS: no finding may be high or critical.
 
   tests/soak/tls.py
 

@@ -57,11 +57,13 @@ class TargetList:
         self.tree, self.targets = tree, {}
         self._read('')
         self._order = {name: at for at, name in enumerate(self.targets)}
-        self._sources = {}
+        self._sources, self._compiling = {}, {}  # the targets that compile a source, or one in a folder
         for target in self.targets.values():
             target.sources = [source for source in target.sources if source in tree.text]
             for source in target.sources:
                 self._sources.setdefault(source, []).append(target)
+            for folder in set(map(os.path.dirname, target.sources)):
+                self._compiling.setdefault(folder, []).append(target)
         # Files that are compiled, or are the header of one that is.
         self.has_source = {path for path in tree.code() if self._by_name(path)}
 
@@ -86,8 +88,7 @@ class TargetList:
         without such a file to all targets of its folder, or else of the next folder above."""
         found, folder = self._by_name(path), os.path.dirname(path)
         while not found:
-            found = [target for target in self if folder in map(os.path.dirname, target.sources)] or \
-                    [target for target in self if target.folder == folder]
+            found = self._compiling.get(folder) or [target for target in self if target.folder == folder]
             if not folder:
                 break
             folder = os.path.dirname(folder)

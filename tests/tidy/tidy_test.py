@@ -186,6 +186,14 @@ class TidyTest(unittest.TestCase):
         self.assert_finds('no whole sentence', {a: SPDX + 'int x;  // .. and more\n'})
         self.assert_finds('no whole sentence', {a: SPDX + 'int x;  // one thing ..\n'})
         self.assert_finds('no whole sentence', {'run.sh': '# .. and so on\n'})
+
+    def test_comments_that_begin_with_no_noun(self):
+        a = 'common/base/a.cc'
+        for comment in ('// Of the last pass.', '// What a pass took.', 'int y;  // As ints are.', '// One.\n//\n// Who waits.'):
+            self.assert_finds('neither with a sentence nor with a noun', {a: SPDX + '\n' + comment + '\nint x;\n'})
+        self.assert_finds('neither with a sentence', {'run.py': '# SPDX-License-Identifier: Apache-2.0\n\n# Of all.\n'})
+        self.assert_finds('neither with a sentence', {'run.py': '"""What is\n\nSPDX-License-Identifier: Apache-2.0"""\n'})
+        self.assertEqual(self.findings({a: SPDX + '// It has one. What is\n// What it seems.\nint x;\n'}), [])
         self.assertEqual(self.findings({a: SPDX + 'int x;  // 1 .. n, {"a": ..}\n// c[0] + .. by Horner\n'}), [])
 
     def test_torch_and_grpc_do_not_meet(self):

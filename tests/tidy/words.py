@@ -61,6 +61,9 @@ IDENTIFIERS = [
 # brackets and lists stay.
 CONTINUATION = re.compile(r'(?://|#)\s*\.\.\s|^\s*\*?\s*\.\.\s\w|[^\s.,("\[{+]\s\.\.$')
 
+# "Of the last pass." names nothing, and "What a pass took." is no sentence: "The rows of the last pass."
+FRAGMENT = re.compile(r'(?://|#)\s*(?:Of|What|Who|As) [a-z]')
+
 
 def is_exempt(path):
     """The rules themselves, and vocabularies, which hold words of others."""
@@ -113,4 +116,16 @@ def check_continuations(tree):
                 yield path, line, f'a comment that is no whole sentence: {comment.strip()!r}'
 
 
-CHECKS = (check_licence, check_banned, check_words, check_continuations)
+def check_fragments(tree):
+    for path, text in tree.text.items():
+        last = (-1, '')  # the comment line before
+        for line, comment in comments(path, text):
+            begins = last[0] != line - 1 or not last[1].strip('/# ')
+            last = (line, comment)
+            if begins and FRAGMENT.match(comment):
+                yield path, line, f'a comment that begins neither with a sentence nor with a noun: {comment.strip()!r}'
+        for match in re.finditer(r'"""(?:Of|What|Who|As) [a-z][^\n]*', text) if path.endswith('.py') and not is_exempt(path) else ():
+            yield path, line_of(text, match.start()), f'a docstring that begins neither with a sentence nor with a noun: {match.group()!r}'
+
+
+CHECKS = (check_licence, check_banned, check_words, check_continuations, check_fragments)

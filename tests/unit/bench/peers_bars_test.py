@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bench/peers/compare.py holds Outrider to. SPDX-License-Identifier: Apache-2.0"""
+"""The bars of bench/peers/compare.py. SPDX-License-Identifier: Apache-2.0"""
 import os
 import sys
 import unittest

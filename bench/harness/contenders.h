@@ -14,7 +14,7 @@
 
 namespace outrider {
 
-// The contenders by name: our strategies, those of other systems (docs/rivals.md), and decoding
+// The contenders by name: our strategies, those of other systems (bench/lab/rivals.md), and decoding
 // without the link.
 //
 //   ar sd fsd mirror          the edge's strategies

@@ -109,7 +109,7 @@ std::string plain_name(std::span<const GridVariant> variants);
 std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& result,
                                      const ServiceLimits& limits);
 
-// A cell's figures as the JSON of a report; docs/benchmarks.md describes its fields.
+// A cell's figures as the JSON of a report; bench/benchmarks.md describes its fields.
 Json to_json(const Spread& spread);
 Json to_json(const CellReport& cell, RunClock clock);
 

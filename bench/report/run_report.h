@@ -1,5 +1,5 @@
 // A run as a report: JSON for programs (outrider-bench compare reads it), CSV for tables, Markdown
-// for people. docs/benchmarks.md describes the fields.
+// for people. bench/benchmarks.md describes the fields.
 //
 // Thread rule: pure functions, apart from about_machine().
 // SPDX-License-Identifier: Apache-2.0

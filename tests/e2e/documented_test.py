@@ -22,7 +22,7 @@ from pathlib import Path
 from programs import BIN, CLEAN_ENVIRONMENT, ROOT, START_SECONDS, ending_with_us, wait_until_served
 from runner import run_tests
 
-PAGES = ('README.md', 'CONTRIBUTING.md', '*/README.md', 'docs/*.md')
+PAGES = ('README.md', 'CONTRIBUTING.md', '*/README.md', 'docs/*.md', 'bench/**/*.md', 'emulation/*.md')
 PROGRAM = re.compile(r'outrider-(?:edge|server|link|bench|train)$')
 SMOLLM2 = ROOT / 'models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf'
 FIGURES = re.compile(r'\d[\d.:]*')
@@ -200,7 +200,7 @@ class Documented(unittest.TestCase):
 
     def test_runs_of_the_page_on_benchmarks_run_as_printed(self):
         """From the repository's root, with fewer and shorter answers."""
-        text = (ROOT / 'docs/benchmarks.md').read_text(encoding='utf-8')
+        text = (ROOT / 'bench/benchmarks.md').read_text(encoding='utf-8')
         runs = [words for words in printed_commands(text) if words[1] == 'run']
         self.assertGreater(len(runs), 1)
         for words in runs:

@@ -29,8 +29,8 @@ def words(text):
 
 
 def pages(tree):
-    """README.md and the pages of docs."""
-    return [path for path in tree.text if path == 'README.md' or re.fullmatch(r'docs/[^/]+\.md', path)]
+    """README.md, the pages of docs, and the laboratory's beside its code."""
+    return [path for path in tree.text if path == 'README.md' or re.fullmatch(r'(?:docs|bench|emulation)/.+\.md', path)]
 
 
 def check_words(tree):

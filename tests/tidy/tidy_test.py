@@ -267,7 +267,7 @@ class TidyTest(unittest.TestCase):
             with open(os.path.join(folder, 'met.json'), 'w', encoding='utf-8') as file:
                 json.dump(result, file)
             page = results_page.page(folder)
-        files = self.with_docs({'bench/results/met.json': json.dumps(result), 'docs/results.md': page, 'docs/benchmarks.md': 'x\n',
+        files = self.with_docs({'bench/results/met.json': json.dumps(result), 'docs/results.md': page, 'bench/benchmarks.md': 'x\n',
                                 'bench/results/page.py': SPDX.replace('//', '#'),
                                 'docs/a.md': 'It is 1.2 [1.15, 1.3] times as fast.\n'})
         files['README.md'] += '| `bench/` | x |\n'

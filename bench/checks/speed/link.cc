@@ -1,5 +1,5 @@
 // link: whether an emulated link keeps its profile while all cores are busy. See
-// bench/probe/accuracy.h and docs/link-emulation.md. SPDX-License-Identifier: Apache-2.0
+// bench/probe/accuracy.h and emulation/link-emulation.md. SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <cstdio>
 #include <memory>

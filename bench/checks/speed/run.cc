@@ -1,5 +1,5 @@
 // run: compares strategies over networks and devices, by real programs over a link or by the
-// simulation, with real tokens of a real pair (docs/benchmarks.md).
+// simulation, with real tokens of a real pair (bench/benchmarks.md).
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 #include <unistd.h>

@@ -14,7 +14,7 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, ending_with_us, free_port
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, ending_with_us, eventually, free_port
 from runner import run_tests
 
 PROMPTS = ['Go to the door.', 'Find the cup.', 'Turn left.', 'Stop at the lift.']
@@ -80,10 +80,7 @@ class Run(unittest.TestCase):
         return [json.loads(line) for line in text.split('\n')[1:-1]]
 
     def wait_for_requests(self, count):
-        give_up = time.monotonic() + 100
-        while len(self.requests()) < count:
-            self.assertLess(time.monotonic(), give_up)
-            time.sleep(0.05)
+        eventually(lambda: len(self.requests()) >= count, seconds=100)
 
     def test_a_server_that_is_killed_costs_its_request_and_no_other(self):
         process = subprocess.Popen(
@@ -91,8 +88,7 @@ class Run(unittest.TestCase):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=CLEAN_ENVIRONMENT)
         self.addCleanup(process.kill)
         self.wait_for_requests(1)
-        while not children_of(process.pid, 'outrider-lab-edge'):
-            time.sleep(0.01)
+        eventually(lambda: children_of(process.pid, 'outrider-lab-edge'))
         # The setting's server has an emulated pace, the references' server has none.
         paced = [pid for pid, words in children_of(process.pid, 'outrider-lab-server')
                  if b'--pace-pass-ms' in words]

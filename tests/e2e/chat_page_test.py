@@ -7,10 +7,10 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import os
-import time
 import unittest
 
 from browser import PROGRAM, Browser
+from programs import eventually
 from runner import run_tests
 from serving_edge import WithServingEdge
 
@@ -38,10 +38,7 @@ class ChatPage(WithServingEdge):
         return self.browser.value("document.getElementById('figures').textContent")
 
     def wait_for(self, words):
-        give_up = time.monotonic() + 60
-        while words not in self.figures():
-            self.assertLess(time.monotonic(), give_up, f'no "{words}" in: {self.figures()}')
-            time.sleep(0.1)
+        eventually(lambda: words in self.figures(), lambda: f'no "{words}" in: {self.figures()}')
 
     def test_a_question_is_answered_and_compared(self):
         for width in WIDTHS:

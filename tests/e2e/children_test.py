@@ -11,11 +11,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, TARGET, ending_with_us
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, TARGET, ending_with_us, eventually
 from runner import run_tests
 
 HERE = Path(__file__).resolve().parent
@@ -59,11 +58,7 @@ def is_running(pid):
 
 class Children(unittest.TestCase):
     def wait_for(self, condition, what):
-        give_up = time.monotonic() + SECONDS
-        while not (found := condition()):
-            self.assertLess(time.monotonic(), give_up, what)
-            time.sleep(0.02)
-        return found
+        return eventually(condition, what, SECONDS)
 
     def start(self, *command):
         process = subprocess.Popen(ending_with_us(*command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

@@ -11,12 +11,11 @@ import re
 import shutil
 import signal
 import tempfile
-import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from programs import BIN, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, limit, new_key
+from programs import DRAFT, FORGETFUL, TARGET, Edge, Server, edge, eventually, limit, new_key
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -152,14 +151,11 @@ class Completions(unittest.TestCase):
             response.readline()
             connection.sock.close()
             response.close()
-        give_up = time.monotonic() + 30
-        while time.monotonic() < give_up:
+        def is_answered():
             code, answer = self.client.chat(max_tokens=2)
-            if code == 200:
-                return
-            self.assertIn(code, (429, 503), answer)
-            time.sleep(0.1)
-        self.fail('no place was given back')
+            self.assertIn(code, (200, 429, 503), answer)
+            return code == 200
+        eventually(is_answered, 'no place was given back')
 
 
 class Keys(unittest.TestCase):
@@ -216,10 +212,7 @@ class RequestIds(unittest.TestCase):
         with open(Path(folder) / 'out', 'w+', encoding='utf-8') as out:
             runner = Edge('serve', '--model', DRAFT, '--server', server.address, '--port', 0, '-n', '4',
                           stdout=out)
-            give_up = time.monotonic() + 60
-            while 'ready' not in Path(out.name).read_text(encoding='utf-8'):
-                self.assertLess(time.monotonic(), give_up)
-                time.sleep(0.05)
+            eventually(lambda: 'ready' in Path(out.name).read_text(encoding='utf-8'))
             url = re.search(r'http://(\S+)', Path(out.name).read_text(encoding='utf-8')).group(1)
             connection = http.client.HTTPConnection(url, timeout=60)
             connection.request('POST', '/v1/chat/completions', json.dumps({'messages': MESSAGES}),
@@ -257,10 +250,7 @@ class Shares(unittest.TestCase):
                 connection.close()
                 limit(tokens, 'kv-memory=1K')
                 server.process.send_signal(signal.SIGHUP)
-                give_up = time.monotonic() + 10
-                while 'kv-memory of alice is less' not in ''.join(server.log):
-                    self.assertLess(time.monotonic(), give_up, server.log)
-                    time.sleep(0.05)
+                eventually(lambda: 'kv-memory of alice is less' in ''.join(server.log), lambda: server.log)
 
 
 class Ends(unittest.TestCase):
@@ -268,11 +258,9 @@ class Ends(unittest.TestCase):
         with Server('--http-port', 0, '--metrics-port', 0, *FORGETFUL, '--pace-pass-ms', 100) as server, ThreadPoolExecutor(1) as pool:
             client = Client(server)
             _, whole = client.chat(max_tokens=30)
-            while server.metric('num_requests_running') > 0:  # counted after the answer
-                time.sleep(0.01)
+            eventually(lambda: server.metric('num_requests_running') == 0)  # counted after the answer
             asked = pool.submit(client.chat, max_tokens=30)
-            while server.metric('num_requests_running') < 1:
-                time.sleep(0.01)
+            eventually(lambda: server.metric('num_requests_running') == 1)
             server.process.terminate()
             code, answer = asked.result(timeout=60)
             self.assertEqual(code, 200, answer)
@@ -367,8 +355,7 @@ class DraftsOfTheServer(unittest.TestCase):
                         'POST', '/v1/completions', {'prompt': PROMPT, 'max_tokens': 60, 'temperature': 0})
                     self.assertEqual(code, 200, answer)
                     whole = counts[1] + answer['usage']['completion_tokens']
-                    while server.metric('generation_tokens_total') < whole:  # counted after the answer
-                        time.sleep(0.01)
+                    eventually(lambda: server.metric('generation_tokens_total') >= whole)  # counted after the answer
                     return server.metric('server_draft_tokens_accepted_total') - counts[0]
                 first, again, other = accepted('alice'), accepted('alice'), accepted('bob')
                 self.assertGreater(server.metric('lookup_tokens'), 100)

@@ -10,10 +10,9 @@ import json
 import socket
 import subprocess
 import sys
-import time
 import unittest
 
-from programs import BIN, DRAFT, FORGETFUL, ROOT, Edge, Server, edge
+from programs import BIN, DRAFT, FORGETFUL, ROOT, Edge, Server, edge, eventually
 from runner import run_tests
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -42,13 +41,11 @@ class Bound(unittest.TestCase):
         with Server(*PACE, '--max-connections', CONNECTIONS, '--metrics-port', '0') as server:
             expected = edge(*ANSWER, '-n', '50', '--server', server.address)
             runners = [Edge(*ANSWER, '-n', '50', '--server', server.address) for _ in range(4)]
-            while server.metric('num_requests_running') < len(runners):
-                time.sleep(0.02)
+            eventually(lambda: server.metric('num_requests_running') >= len(runners))
             unauthenticated = []
             for _ in range(10 * CONNECTIONS):
                 unauthenticated.append(socket.create_connection(('127.0.0.1', server.port)))
-            while server.metric('connections_refused_total') < 9 * CONNECTIONS:
-                time.sleep(0.02)
+            eventually(lambda: server.metric('connections_refused_total') >= 9 * CONNECTIONS)
             self.assertEqual(server.metric('connections_open'), CONNECTIONS)
             for runner in runners:
                 got = runner.wait()

@@ -5,10 +5,9 @@ SPDX-License-Identifier: Apache-2.0
 import os
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, Answer
+from programs import BIN, CLEAN_ENVIRONMENT, Answer, eventually
 
 CGROUPS = Path('/sys/fs/cgroup')
 V2 = (CGROUPS / 'cgroup.controllers').exists()
@@ -128,9 +127,7 @@ class Cgroup:
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def __exit__(self, *_):
-        for _ in range(50):  # an ended process leaves its group after a moment
-            try:
-                return self.path.rmdir()
-            except OSError:
-                time.sleep(0.1)
-        return self.path.rmdir()
+        def removed():  # an ended process leaves its group after a moment
+            self.path.rmdir()
+            return True
+        eventually(removed, f'{self.path} is in use', 5)

@@ -15,11 +15,10 @@ import shlex
 import socket
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, ROOT, START_SECONDS, ending_with_us, wait_until_served
+from programs import BIN, CLEAN_ENVIRONMENT, ROOT, START_SECONDS, ending_with_us, eventually, wait_until_served
 from runner import run_tests
 
 PAGES = ('README.md', 'CONTRIBUTING.md', '*/README.md', 'docs/*.md', 'bench/**/*.md', 'emulation/*.md')
@@ -117,10 +116,7 @@ class InAFolder(unittest.TestCase):
         self.assertEqual(process.wait(timeout=START_SECONDS), 0)
 
     def wait_for(self, port):
-        give_up = time.monotonic() + START_SECONDS
-        while ports_are_free(port):
-            self.assertLess(time.monotonic(), give_up, f'nobody listens on {port}')
-            time.sleep(0.02)
+        eventually(lambda: not ports_are_free(port), f'no program listens on {port}', START_SECONDS)
 
 
 class Readme(InAFolder):
@@ -224,9 +220,8 @@ class Documented(unittest.TestCase):
                 announcement = next(line for line in process.stderr if 'to come' in line)
                 self.assertIn('40 answers of at most 200 tokens are to come: 20 prompts, 1 repetition(s), 2 strategies', announcement)
                 self.assertIn('of 40, ', process.stderr.readline())
-                while not page.exists():
-                    self.assertIsNone(process.poll())
-                    time.sleep(0.02)
+                eventually(lambda: page.exists() or process.poll() is not None)
+                self.assertIsNone(process.poll())
                 process.kill()
             self.assertRegex(page.read_text(encoding='utf-8'), r'it goes on, or was interrupted, and has 1 of 40 answers')
 

@@ -21,7 +21,7 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import ANSWER_SECONDS, BIN, CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, free_port
+from programs import ANSWER_SECONDS, BIN, CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, eventually, free_port
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -525,8 +525,7 @@ class BrokenLinks(unittest.TestCase):
     def test_a_second_ctrl_c_waits_for_nothing(self):
         with Server('--pace-pass-ms', '4000', '--metrics-port', '0') as server:
             running = Edge('run', '--server', server.address, *self.COMMON)
-            while server.metric('num_requests_running') < 1:
-                time.sleep(0.01)
+            eventually(lambda: server.metric('num_requests_running') == 1)
             running.interrupt()
             self.wait_for_ctrl_c(running, 'ShdPnd', False)  # two that wait are one
             begin = time.monotonic()
@@ -541,10 +540,8 @@ class BrokenLinks(unittest.TestCase):
         return Edge('chat', '--server', server.address, '--model', DRAFT, *LONG_ANSWER, stderr=said, **streams), Path(said.name)
 
     def wait_for_words(self, said, words, times=1):
-        give_up = time.monotonic() + ANSWER_SECONDS
-        while said.read_text(encoding='utf-8').count(words) < times:
-            self.assertLess(time.monotonic(), give_up, said.read_text(encoding='utf-8'))
-            time.sleep(0.02)
+        eventually(lambda: said.read_text(encoding='utf-8').count(words) >= times, lambda: said.read_text(encoding='utf-8'),
+                   ANSWER_SECONDS)
 
     def test_ctrl_c_in_a_piped_chat_ends_it_after_the_stats(self):
         with Server(*PACED) as server:

@@ -15,7 +15,7 @@ import time
 import unittest
 import urllib.request
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, ending_with_us, is_sanitized
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, ending_with_us, eventually, is_sanitized
 from runner import run_tests
 
 LACKING = 60  # seconds until a program serves or says what it lacks
@@ -51,15 +51,11 @@ class Limited:
 
     def outcome(self):
         """'ready', or the exit code."""
-        give_up = time.monotonic() + LACKING
-        while time.monotonic() < give_up:
-            if self.ready.is_set():
-                return 'ready'
-            code = self.process.poll()
-            if code is not None:
-                return code
-            time.sleep(0.02)
-        return 'hangs'
+        try:
+            eventually(lambda: self.ready.is_set() or self.process.poll() is not None, seconds=LACKING)
+        except AssertionError:
+            return 'hangs'
+        return 'ready' if self.ready.is_set() else self.process.poll()
 
     def url(self):
         words = [line.split() for line in self.lines]

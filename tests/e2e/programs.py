@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+import contextlib
 import json
 import os
 import queue
@@ -47,9 +48,13 @@ def ending_with_us(*command):
 
 
 def eventually(condition, why='it did not come true', seconds=60):
-    """Waits for the condition; fails with `why` if it does not come true."""
+    """Waits until the condition holds, and returns its value; fails with `why` if it does not come true. While a program
+    starts or ends, an OSError is no answer yet."""
     give_up = time.monotonic() + seconds
-    while not condition():
+    while True:
+        with contextlib.suppress(OSError):
+            if found := condition():
+                return found
         if time.monotonic() > give_up:
             raise AssertionError(why() if callable(why) else why)
         time.sleep(0.02)
@@ -100,14 +105,7 @@ def limit(tokens, words):
 
 def wait_until_served(base):
     """Waits until an HTTP server is healthy."""
-    give_up = time.monotonic() + START_SECONDS
-    while time.monotonic() < give_up:
-        try:
-            urllib.request.urlopen(f'{base}/health', timeout=5).read()
-            return
-        except OSError:
-            time.sleep(0.1)
-    raise RuntimeError(f'{base} does not serve')
+    eventually(lambda: urllib.request.urlopen(f'{base}/health', timeout=5).read(), f'{base} does not serve', START_SECONDS)
 
 
 # For servers that are asked the same twice: what a tenant has asked before is drafted from its earlier answer and comes

@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from programs import DRAFT, FORGETFUL, START_SECONDS, TARGET, Edge, Server, free_port, wait_until_served
+from programs import DRAFT, FORGETFUL, START_SECONDS, TARGET, Edge, Server, eventually, free_port, wait_until_served
 from runner import run_tests
 
 QUESTION = {'messages': [{'role': 'user', 'content': 'Pick up the red cup.'}], 'stream': True}
@@ -97,15 +97,7 @@ class ServingEdge:
         return connection, response, heard
 
     def wait_for(self, what, wanted):
-        give_up = time.monotonic() + START_SECONDS
-        while time.monotonic() < give_up:
-            try:
-                if what() == wanted:
-                    return
-            except OSError:
-                pass  # not listening yet
-            time.sleep(0.1)
-        raise AssertionError(f'{wanted!r} did not come; now {what()!r}')
+        eventually(lambda: what() == wanted, lambda: f'{wanted!r} did not come; now {what()!r}', START_SECONDS)
 
     def __enter__(self):
         return self

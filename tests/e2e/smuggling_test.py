@@ -17,7 +17,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 from pathlib import Path
 
@@ -211,13 +210,10 @@ class Proxy:
         output.close()
 
     def wait_until_ready(self):
-        give_up = time.monotonic() + 20
-        while time.monotonic() < give_up:
-            with socket.socket() as probe:
-                if probe.connect_ex(('127.0.0.1', self.port)) == 0:
-                    return
-            time.sleep(0.05)
-        raise RuntimeError('the proxy does not listen: ' + ''.join(
+        def listens():
+            with socket.create_connection(('127.0.0.1', self.port)):
+                return True
+        eventually(listens, lambda: 'the proxy does not listen: ' + ''.join(
             path.read_text(errors='replace') for path in self.folder.iterdir() if path.is_file()))
 
     def seen(self):

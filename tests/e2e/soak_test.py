@@ -12,10 +12,9 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import unittest
 
-from programs import BIN, ROOT
+from programs import BIN, ROOT, eventually
 from runner import run_tests
 
 SCRIPTS = ROOT / 'tests/soak'
@@ -112,14 +111,7 @@ class CutLinks(unittest.TestCase):
 
     def accepted(self):
         """The link obeys a command a moment after it has answered."""
-        give_up = time.monotonic() + 5
-        while True:
-            try:
-                return socket.create_connection(('127.0.0.1', self.link.port), timeout=5)
-            except ConnectionRefusedError:
-                if time.monotonic() > give_up:
-                    raise
-                time.sleep(0.01)
+        return eventually(lambda: socket.create_connection(('127.0.0.1', self.link.port), timeout=5), 'the link takes no connection')
 
     def test_silence_holds_back_what_a_restored_link_delivers(self):
         with self.connect() as end:

@@ -10,9 +10,8 @@ import struct
 import subprocess
 import termios
 import threading
-import time
 
-from programs import ANSWER_SECONDS, CLEAN_ENVIRONMENT, ending_with_us
+from programs import ANSWER_SECONDS, CLEAN_ENVIRONMENT, ending_with_us, eventually
 
 LEFT, UP = '\x1b[D', '\x1b[A'
 CTRL_C, CTRL_D, BACKSPACE, DELETE = '\x03', '\x04', '\x7f', '\x1b[3~'
@@ -133,21 +132,19 @@ class Terminal:
 
     def wait_for(self, wanted, seconds=ANSWER_SECONDS):
         """Until `wanted` finds something in the rows, which are returned."""
-        give_up = time.monotonic() + seconds
-        while time.monotonic() < give_up:
+        def found():
             rows = self.shown()
-            if any(re.search(wanted, row) for row in rows):
-                return rows
-            time.sleep(0.02)
-        raise RuntimeError(f'{wanted!r} did not come; the screen shows\n' + '\n'.join(self.shown()))
+            return any(re.search(wanted, row) for row in rows) and rows
+        return eventually(found, lambda: f'{wanted!r} did not come; the screen shows\n' + '\n'.join(self.shown()), seconds)
 
     def wait_for_prompt(self):
         """Until the last row is an empty prompt. The rows."""
-        give_up = time.monotonic() + ANSWER_SECONDS
-        while (rows := self.shown())[-1] != '>':
-            if time.monotonic() > give_up or self.process.poll() is not None:
-                raise RuntimeError('no prompt; the screen shows\n' + '\n'.join(self.shown()))
-            time.sleep(0.02)
+        def prompted():
+            rows = self.shown()
+            return (rows[-1] == '>' or self.process.poll() is not None) and rows
+        rows = eventually(prompted, lambda: 'no prompt; the screen shows\n' + '\n'.join(self.shown()), ANSWER_SECONDS)
+        if rows[-1] != '>':
+            raise AssertionError('it ended; the screen shows\n' + '\n'.join(rows))
         return rows
 
     def is_cooked(self):

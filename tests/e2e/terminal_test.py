@@ -7,10 +7,9 @@ SPDX-License-Identifier: Apache-2.0
 """
 import json
 import re
-import time
 import unittest
 
-from programs import BIN, DRAFT, FORGETFUL, TARGET, Server, edge, free_port
+from programs import BIN, DRAFT, FORGETFUL, TARGET, Server, edge, eventually, free_port
 from runner import run_tests
 from terminal import (BACKSPACE, CTRL_C, CTRL_D, DELETE, END_KEYS, FUNCTION_KEYS, HOME_KEYS, LEFT, PAGE_KEYS, UP, Terminal,
                       pasted)
@@ -79,11 +78,9 @@ class Typing(unittest.TestCase):
     def test_help_lists_the_commands(self):
         rows = len(self.terminal.shown())
         self.terminal.type('/help\r')
-        give_up = time.monotonic() + 20
-        while missing := [command for command in ('/clear', '/stats', '/help', '/exit')
-                          if command not in ' '.join(self.terminal.shown()[rows:])]:
-            self.assertLess(time.monotonic(), give_up, f'{missing} are not told:\n' + '\n'.join(self.terminal.shown()))
-            time.sleep(0.02)
+        for command in ('/clear', '/stats', '/help', '/exit'):
+            eventually(lambda wanted=command: wanted in ' '.join(self.terminal.shown()[rows:]),
+                       lambda wanted=command: f'{wanted} is not listed:\n' + '\n'.join(self.terminal.shown()))
         self.terminal.wait_for_prompt()
 
 

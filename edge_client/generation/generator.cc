@@ -267,7 +267,7 @@ void Generator::run(const AnswerParts& parts, const std::stop_token& stop, Answe
 PairProfiles Generator::read_learnt() {
   if (parts_.learning == nullptr) return {};
   KeptLearning kept = parts_.learning->store.read(parts_.learning->side);
-  if (!kept.ignored.empty() && !std::exchange(told_of_ignored_, true)) {
+  if (!kept.ignored.empty() && !std::exchange(has_warned_, true)) {
     listener_.on_say({Say::Level::kWarning, "learning: begins anew because " + kept.ignored});
   }
   return std::move(kept.pairs);

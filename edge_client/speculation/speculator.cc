@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "edge_client/speculation/told_course.h"
+#include "edge_client/speculation/speculation_notice.h"
 
 namespace outrider {
 namespace {

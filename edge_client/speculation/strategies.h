@@ -10,7 +10,7 @@
 #include "edge_client/speculation/controller.h"
 #include "edge_client/speculation/speculation_options.h"
 #include "edge_client/speculation/strategy.h"
-#include "edge_client/speculation/told_course.h"
+#include "edge_client/speculation/speculation_notice.h"
 
 namespace outrider {
 
@@ -19,7 +19,7 @@ namespace outrider {
 struct AnswerMemory {
   TreeMemory trees;
   RowTimes draft_step;
-  ToldCourse told;
+  SpeculationNotice told;
 };
 
 // The shape of a round by these options, as in sd.

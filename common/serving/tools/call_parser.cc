@@ -12,16 +12,16 @@ std::size_t begun_mark(std::string_view text, std::string_view mark) {
   return 0;
 }
 
-CallParser::Reader CallParser::reader(bool is_bare) const {
+CallParser::Reader CallParser::reader(bool is_unmarked) const {
   switch (format_->arguments) {
     case CallArguments::kTagged:
       return TaggedCalls(*format_, *tools_);
     case CallArguments::kPython:
-      return PythonCalls(*tools_, is_bare);
+      return PythonCalls(*tools_, is_unmarked);
     case CallArguments::kJson:
       break;
   }
-  return JsonCalls(*format_, *tools_, is_bare);
+  return JsonCalls(*format_, *tools_, is_unmarked);
 }
 
 std::string CallParser::push(std::string_view text, CallDeltas& calls) {
@@ -58,17 +58,17 @@ bool CallParser::step(std::string& shown, CallDeltas& calls) {
   return step_between(shown, calls);
 }
 
-void CallParser::open(std::string_view mark, bool is_bare, const CallDeltas& calls) {
+void CallParser::open(std::string_view mark, bool is_unmarked, const CallDeltas& calls) {
   opened_ = mark;
   begun_before_ = calls.begun();
-  reader_ = reader(is_bare);
+  reader_ = reader(is_unmarked);
   state_ = State::kCall;
 }
 
 // The answer may begin with a call that no mark opens.
 bool CallParser::step_start(const CallDeltas& calls) {
   state_ = State::kText;
-  if (format_->bare) open("", /*is_bare=*/true, calls);
+  if (format_->bare) open("", /*is_unmarked=*/true, calls);
   return true;
 }
 
@@ -84,7 +84,7 @@ bool CallParser::step_text(std::string& shown, const CallDeltas& calls) {
     const std::string_view before = std::string_view(text_).substr(0, mark);
     const std::size_t certain = before.find_last_not_of(kSpaces) + 1;
     shown += before.substr(0, certain);
-    open(text_.substr(certain, mark + found.size() - certain), /*is_bare=*/false, calls);
+    open(text_.substr(certain, mark + found.size() - certain), /*is_unmarked=*/false, calls);
     text_.erase(0, mark + found.size());
     if (section < call) state_ = State::kBetween;
     return true;
@@ -129,12 +129,12 @@ bool CallParser::step_between(std::string& shown, const CallDeltas& calls) {
     may_come |= rest.starts_with(text_);
     if (!text_.starts_with(rest)) continue;
     text_.erase(0, rest.size());
-    if (mark == format_->open) open(mark, /*is_bare=*/false, calls);
+    if (mark == format_->open) open(mark, /*is_unmarked=*/false, calls);
     return true;
   }
   if (may_come) return false;
   if (format_->bare && format_->arguments == CallArguments::kJson && text_.front() == '{') {
-    open("", /*is_bare=*/true, calls);
+    open("", /*is_unmarked=*/true, calls);
     return true;
   }
   if (calls.begun() == begun_before_) shown += opened_;  // it opened nothing

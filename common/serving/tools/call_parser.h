@@ -39,8 +39,8 @@ class CallParser final {
   using Reader = std::variant<JsonCalls, TaggedCalls, PythonCalls>;
   enum class State : std::uint8_t { kStart, kText, kCall, kBetween };
 
-  Reader reader(bool is_bare) const;
-  void open(std::string_view mark, bool is_bare, const CallDeltas& calls);
+  Reader reader(bool is_unmarked) const;
+  void open(std::string_view mark, bool is_unmarked, const CallDeltas& calls);
   bool step(std::string& shown, CallDeltas& calls);
   bool step_start(const CallDeltas& calls);
   bool step_text(std::string& shown, const CallDeltas& calls);

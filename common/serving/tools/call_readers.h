@@ -30,9 +30,9 @@ enum class CallReading : std::uint8_t {
 // name and the object of arguments.
 class JsonCalls final {
  public:
-  // is_bare: nothing opened the call, so it counts only if its name is a tool's.
-  JsonCalls(const CallFormat& format, const Tools& tools, bool is_bare)
-      : format_(&format), tools_(&tools), is_bare_(is_bare) {}
+  // is_unmarked: nothing opened the call, so it counts only if its name is a tool's.
+  JsonCalls(const CallFormat& format, const Tools& tools, bool is_unmarked)
+      : format_(&format), tools_(&tools), is_unmarked_(is_unmarked) {}
   CallReading read(std::string& text, CallDeltas& calls);
 
  private:
@@ -55,14 +55,14 @@ class JsonCalls final {
   CallReading read_arguments(std::string& text, CallDeltas& calls);
   CallReading read_object(std::string& text, CallDeltas& calls);
   CallReading between(std::string& text);
-  bool accepts(std::string_view name) const { return !is_bare_ || has_tool(*tools_, name); }
+  bool accepts(std::string_view name) const { return !is_unmarked_ || has_tool(*tools_, name); }
   bool take(char c, CallDeltas& calls);
   bool end_value(CallDeltas& calls);
   bool end_object(CallDeltas& calls);
 
   const CallFormat* format_;
   const Tools* tools_;
-  bool is_bare_;
+  bool is_unmarked_;
   State state_ = State::kStart;
   bool in_list_ = false;
   bool any_ = false;      // a call was begun: from then on the text is taken
@@ -92,12 +92,12 @@ class TaggedCalls final {
 // A list of calls in Python's form, which is given when it is whole.
 class PythonCalls final {
  public:
-  PythonCalls(const Tools& tools, bool is_bare) : tools_(&tools), is_bare_(is_bare) {}
+  PythonCalls(const Tools& tools, bool is_unmarked) : tools_(&tools), is_unmarked_(is_unmarked) {}
   CallReading read(std::string& text, CallDeltas& calls);
 
  private:
   const Tools* tools_;
-  bool is_bare_;
+  bool is_unmarked_;
 };
 
 // The number of bytes at the end of `text` that may be the beginning of `mark`.

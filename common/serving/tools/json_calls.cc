@@ -105,7 +105,7 @@ CallReading JsonCalls::read_name(std::string& text, CallDeltas& calls) {
       return name.starts_with(written) || written.starts_with(name);
     };
     const bool may_come =
-        !is_bare_ || begins(format_->text_name) ||
+        !is_unmarked_ || begins(format_->text_name) ||
         std::ranges::any_of(*tools_, [&](const Tool& tool) { return begins(tool.name); });
     return may_come && written.size() < kMaxNameBytes ? CallReading::kNeedsMore
                                                       : CallReading::kNoCall;

@@ -165,7 +165,7 @@ CallReading PythonCalls::read(std::string& text, CallDeltas& calls) {
   const std::size_t first = text.find_first_not_of(kSpaces);
   if (first == std::string::npos) return CallReading::kNeedsMore;
   const std::string_view rest = std::string_view(text).substr(first);
-  if (is_bare_) {
+  if (is_unmarked_) {
     if (rest.front() != '[') return CallReading::kNoCall;
     const std::size_t name = rest.find_first_not_of("[ \n");
     const std::size_t name_end = rest.find_first_of("(),=\"'{} ", name);

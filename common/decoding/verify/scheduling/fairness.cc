@@ -183,7 +183,7 @@ std::optional<StreamId> least_urgent(std::span<const MemoryHolder> holders,
       holders, [&](const MemoryHolder& holder) { return holder.stream == wanting.stream; });
   std::optional<std::tuple<int, int, StreamId>> found;
   for (const MemoryHolder& holder : holders) {
-    const int ease = !holder.wants ? 2 : holder.has_come_on ? 1 : 0;
+    const int ease = !holder.wants ? 2 : holder.has_had_verdict ? 1 : 0;
     const bool gives =
         !holder.wants || holder.rank > wanting.rank || (holder.rank == wanting.rank && has_memory);
     if (gives) found = std::max(found, std::optional(std::tuple(holder.rank, ease, holder.stream)));

@@ -132,7 +132,7 @@ struct MemoryHolder {
   StreamId stream = 0;
   int rank = 0;
   bool wants = false;        // the device, now
-  bool has_come_on = false;  // it has had a verdict since it last began to read its text
+  bool has_had_verdict = false;  // it has had a verdict since it last began to read its text
 };
 
 // The stream that gives up its memory for `wanting`: the least urgent one; one that does not want

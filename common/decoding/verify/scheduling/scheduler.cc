@@ -177,7 +177,7 @@ void Scheduler::count_turn(const Turn& turn, const TurnCost& cost, TimePoint now
   };
   const auto exits = [](const Rider& rider) { return rider.plan.exits; };
   const bool went_well = std::ranges::any_of(turn.riders, well);
-  lesson_ = Lesson{.rows = cost.rows,
+  finished_turn_ = TurnFigures{.rows = cost.rows,
                    .took = cost.took,
                    .ended = now,
                    .went_well = went_well,
@@ -192,11 +192,11 @@ void Scheduler::count_turn(const Turn& turn, const TurnCost& cost, TimePoint now
 }
 
 void Scheduler::learn() {
-  const std::optional<Lesson> lesson = std::exchange(lesson_, std::nullopt);
-  if (!lesson) return;
-  sessions_.learn(lesson->rows, lesson->reads, lesson->took, lesson->ended);
-  if (!lesson->went_well || lesson->reads) return;
-  costs_.add(lesson->rows, lesson->exits, lesson->took);
+  const std::optional<TurnFigures> turn = std::exchange(finished_turn_, std::nullopt);
+  if (!turn) return;
+  sessions_.learn(turn->rows, turn->reads, turn->took, turn->ended);
+  if (!turn->went_well || turn->reads) return;
+  costs_.add(turn->rows, turn->exits, turn->took);
   sessions_.set_pass_costs(costs_.costs());
 }
 

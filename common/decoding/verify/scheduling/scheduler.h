@@ -104,7 +104,7 @@ class Scheduler final {
   };
 
   // The figures of the last turn that learn() uses.
-  struct Lesson {
+  struct TurnFigures {
     std::size_t rows;
     Duration took;
     TimePoint ended;
@@ -139,7 +139,7 @@ class Scheduler final {
   Duration slowest_turn_{0};  // lately
 
   std::optional<Turn> turn_;
-  std::optional<Lesson> lesson_;
+  std::optional<TurnFigures> finished_turn_;
 
   std::uint64_t passes_ = 0;
   std::uint64_t device_passes_ = 0;

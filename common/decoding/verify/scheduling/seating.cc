@@ -111,8 +111,8 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
       prefill_left -= std::min(prefill_left, next.offer.prompt_rows);
       prompt_rows[stream.group()] += next.offer.prompt_rows;
     }
-    next.offer.is_plain = !session.book().drafts();
-    if (!is_bare(number_ + 1)) next.offer.chances = session.chances(next.bounds);
+    next.offer.is_plain = !session.recorder().drafts();
+    if (!is_without_drafts(number_ + 1)) next.offer.chances = session.chances(next.bounds);
     rows_left -= std::min(rows_left, std::max(next.offer.prompt_rows, std::size_t{1}));
     order.serve(turns_ + candidates.size() + 1);
     candidates.push_back(std::move(next));
@@ -131,7 +131,7 @@ double Seating::price(const VerifyStreams& streams, TimePoint now) const {
   for (const auto& [id, stream] : streams) {
     if (stream.session() == nullptr) continue;
     const double comes = stream.wants_device(now) ? 1 : busy_;
-    price += comes * weight(stream) * stream.session()->book().tokens_per_s(now);
+    price += comes * weight(stream) * stream.session()->recorder().tokens_per_s(now);
   }
   return price;
 }
@@ -160,9 +160,9 @@ Seating::Worth Seating::worth(const VerifyStreams& streams, TimePoint now) const
 
 // Guesses of the server's own, where they are worth their rows.
 void Seating::look_up(VerifyStreams& streams, TimePoint now) const {
-  if (!uses_lookup(options_.draft_source) || is_bare(number_ + 1)) return;
-  const Worth asked = worth(streams, now);
-  const double row = is_trial(number_ + 1) ? 0 : asked.price * asked.row_seconds;
+  if (!uses_lookup(options_.draft_source) || is_without_drafts(number_ + 1)) return;
+  const Worth worth_now = worth(streams, now);
+  const double row = is_trial(number_ + 1) ? 0 : worth_now.price * worth_now.row_seconds;
   for (auto& [id, stream] : streams) {
     if (stream.session() == nullptr || !stream.wants_device(now)) continue;
     stream.drafted()->look_up(std::max(kMinGuessChance, row / weight(stream)),
@@ -172,9 +172,9 @@ void Seating::look_up(VerifyStreams& streams, TimePoint now) const {
 
 Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& clock) const {
   const TimePoint now = clock.now();
-  const Worth asked = worth(streams, now);
+  const Worth worth_now = worth(streams, now);
   // A pass that the sessions' texts fill has no row for a guess.
-  if (is_bare(number_ + 1) || asked.sessions >= options_.max_batched_rows) {
+  if (is_without_drafts(number_ + 1) || worth_now.sessions >= options_.max_batched_rows) {
     return draft.draft({}, {}, clock);
   }
   look_up(streams, now);
@@ -184,7 +184,7 @@ Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& cl
     if (!stream.session()->may_draft() || ready_at(stream) > now) continue;
     clients.push_back({id, stream.drafted(), &stream.name().owner, weight(stream)});
   }
-  return draft.draft(clients, asked, clock);
+  return draft.draft(clients, worth_now, clock);
 }
 
 void Seating::Passes::add(std::size_t rows, Duration took) {
@@ -209,7 +209,7 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
   const bool alone = std::ranges::count_if(streams, has_session) == 1;
   const std::uint64_t pass = ++number_;
   const bool trial = is_trial(pass);
-  const bool priced = options_.price_rows && !alone && !trial && !is_bare(pass);
+  const bool priced = options_.price_rows && !alone && !trial && !is_without_drafts(pass);
   if (priced) bounds.price = worth(streams, now).price;
   if (trial) {
     const std::size_t last = passes(reads_prompt(candidates)).last_rows;

@@ -424,7 +424,7 @@ std::vector<Rider> Sessions::next_pass(TimePoint now) {
 void Sessions::finished_pass(Streams::iterator at, bool decided, TimePoint now) {
   at->second.touch(now);
   at->second.share(pool_, now);
-  const std::optional<Duration> gap = at->second.session()->book().last_gap();
+  const std::optional<Duration> gap = at->second.session()->recorder().last_gap();
   if (decided && gap && options_.on_verdict_gap) options_.on_verdict_gap(*gap);
   flush(at->first, at->second);
   if (at->second.session()->finished()) close(at, {}, now);

@@ -29,7 +29,7 @@ std::uint64_t own_tokens(const PassPlan& plan, std::int32_t leaf) {
 
 }  // namespace
 
-void SessionBook::add_pass(const PassPlan& plan, std::size_t accepted, std::size_t own,
+void SessionRecorder::add_pass(const PassPlan& plan, std::size_t accepted, std::size_t own,
                            Duration computed, TimePoint now) {
   if (last_verdict_) {
     last_gap_ = now - *last_verdict_;
@@ -52,13 +52,13 @@ void SessionBook::add_pass(const PassPlan& plan, std::size_t accepted, std::size
   for (std::size_t i = 0; i < deep; ++i) ++draft_.accepted_at[i];
 }
 
-double SessionBook::tokens_per_s(TimePoint now) const {
+double SessionRecorder::tokens_per_s(TimePoint now) const {
   if (recent_tokens_ == 0) return 0;
   const double seconds = recent_seconds_ + to_seconds(now - *last_verdict_);
   return seconds > 0 ? recent_tokens_ / seconds : 0;
 }
 
-SessionRecord SessionBook::record(const Usage& usage, TimePoint now) const {
+SessionRecord SessionRecorder::record(const Usage& usage, TimePoint now) const {
   return {.session_id = {},
           .tenant = {},
           .request_id = {},
@@ -86,7 +86,7 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
       idle_since_(now),
       policy_since_(now),
       resumed_at_(now),
-      book_(now) {
+      recorder_(now) {
   OUTRIDER_CHECK(cached_end_ >= 0 && cached_end_ < prefix_end_);
   OUTRIDER_CHECK(setup_.prefill_chunk >= 1 && limits_.max_rows >= 1);
   adjuster_.append(tree_.text());
@@ -252,7 +252,7 @@ PassPlan VerifySession::start(TimePoint now, const PassBounds& bounds) {
   OUTRIDER_CHECK(wanted && *wanted <= now && bounds.tokens > 0);
   timings_.waited += *wanted - idle_since_;
   timings_.queued += now - *wanted;
-  book_.add_queued(now - *wanted);
+  recorder_.add_queued(now - *wanted);
 
   PassPlan plan;
   plan.queued = now - *wanted;
@@ -323,7 +323,7 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
   verdict.server_nodes = own_tokens(*plan_, walked.leaf);
   verdict.tokens = std::move(walked.tokens);
   verdict.logprobs = std::move(logprobs);
-  book_.add_pass(*plan_, verdict.tokens.size() - 1,
+  recorder_.add_pass(*plan_, verdict.tokens.size() - 1,
                  static_cast<std::size_t>(std::popcount(verdict.server_nodes)), usage_.compute,
                  now);
   plan_.reset();

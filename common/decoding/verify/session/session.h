@@ -33,9 +33,9 @@
 namespace outrider {
 
 // Keeps what a record needs while the session lives, and how fast it comes on.
-class SessionBook final {
+class SessionRecorder final {
  public:
-  explicit SessionBook(TimePoint opened) : opened_(opened) {}
+  explicit SessionRecorder(TimePoint opened) : opened_(opened) {}
 
   void add_queued(Duration time) { queued_ += time; }
   // A pass over these nodes ended, of which `accepted` became text and one token more, and of those
@@ -138,7 +138,7 @@ class VerifySession final {
   // node, a new request for a pass. Noise does not raise it.
   std::uint64_t progress() const { return progress_; }
   // The counts of the session so far.
-  const SessionBook& book() const { return book_; }
+  const SessionRecorder& recorder() const { return recorder_; }
   Position prefix_end() const { return prefix_end_; }
 
   // The committed tokens that have keys and values.
@@ -190,7 +190,7 @@ class VerifySession final {
   GuessCalibration stated_;             // what the edge's confidences have been worth
   std::optional<ServerDraft> look_up_;  // nothing: it does not draft so
   bool drafts_ = false;                 // nodes of this side's own are accepted
-  SessionBook book_;
+  SessionRecorder recorder_;
   std::vector<ServerMessage> messages_;
 };
 

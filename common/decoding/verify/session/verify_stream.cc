@@ -112,7 +112,7 @@ bool VerifyStream::will_be_read_by(const VerifyStream& other) const {
 void VerifyStream::give_up_memory(KvPool& pool, TimePoint now) {
   pool.stow(std::exchange(lease_, {}), session_->cached_text(), now);
   session_->keep_cached(0);
-  came_on_ = false;
+  has_had_verdict_ = false;
   told_progress_ = now;
 }
 
@@ -190,7 +190,7 @@ void VerifyStream::finish(const Rider& rider, PassRunner& runner, const RiderTim
   const std::int32_t leaf =
       session_->finish([this](std::size_t row, Position) { return *walk_.chosen(row); }, times, now,
                        walk_.take_logprobs());
-  came_on_ = came_on_ || rider.plan.decides;
+  has_had_verdict_ = has_had_verdict_ || rider.plan.decides;
   const MirroredTree& tree = session_->tree();
   if (hooks_.reports) hooks_.reports->end_pass(tree.end(), tree.text().subspan(decided));
   runner.keep(rider, leaf);
@@ -207,7 +207,7 @@ void VerifyStream::discard(KvPool& pool) {
 }
 
 SessionRecord VerifyStream::record(TimePoint now) const {
-  SessionRecord record = session_->book().record(session_->usage(), now);
+  SessionRecord record = session_->recorder().record(session_->usage(), now);
   if (!session_->finished()) record.reason = FinishReason::kError;
   record.session_id = name_.id;
   record.tenant = name_.owner.tenant;

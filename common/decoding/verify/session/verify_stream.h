@@ -161,7 +161,7 @@ class VerifyStream final {
   }
   // It holds memory.
   MemoryHolder memory_holder(StreamId id, TimePoint now) const {
-    return {.stream = id, .rank = rank(), .wants = wants_device(now), .has_come_on = came_on_};
+    return {.stream = id, .rank = rank(), .wants = wants_device(now), .has_had_verdict = has_had_verdict_};
   }
   const SessionName& name() const { return name_; }
   const std::string& group() const { return name_.owner.group; }
@@ -184,7 +184,7 @@ class VerifyStream final {
   std::unique_ptr<VerifySession> session_;
   TokenChoice choice_;    // the session's
   KvPool::Lease lease_;   // the session's cache
-  bool came_on_ = false;  // it has had a verdict since it last began to read its text
+  bool has_had_verdict_ = false;  // it has had a verdict since it last began to read its text
   TimePoint told_progress_;
   ChosenWalk walk_;  // of a pass that was computed and is not finished
 };

@@ -267,7 +267,7 @@ TEST(Mirror, GoesOnAloneWhereWaitingLosesAndSaysWhyWhenItTurnsOff) {
   };
   while (pass < 30 && !is_off()) verdict_after(from_ms(30));
   EXPECT_FALSE(mirror.edge.said("OFF, because")) << "it has not held yet";
-  verdict_after(ToldCourse::kHolds);
+  verdict_after(SpeculationNotice::kHolds);
   EXPECT_TRUE(mirror.edge.said("ms with the draft and 20.0 ms without"));
   const std::vector<Policy> policies = mirror.edge.sent<Policy>();
   ASSERT_FALSE(policies.empty());

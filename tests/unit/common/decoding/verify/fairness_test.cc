@@ -216,9 +216,9 @@ TEST(Places, OfAGroupTheOneThatIsDueFirstIsOpenedFirst) {
 TEST(Memory, IsGivenByTheLeastUrgentAndNotToTheLessUrgent) {
   using enum ServiceTier;
   const auto holder = [](StreamId stream, ServiceTier tier, bool wants = true,
-                         bool came_on = true) {
+                         bool has_had_verdict = true) {
     return MemoryHolder{
-        .stream = stream, .rank = rank_of(tier), .wants = wants, .has_come_on = came_on};
+        .stream = stream, .rank = rank_of(tier), .wants = wants, .has_had_verdict = has_had_verdict};
   };
   const auto gives = [](std::vector<MemoryHolder> holders, const MemoryHolder& wanting,
                         bool has_memory = true) {

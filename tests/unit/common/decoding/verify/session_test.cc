@@ -391,8 +391,8 @@ TEST_F(OwnNodesTest, AreWalkedAndMarkedInTheVerdict) {
   const auto verdict = take<Verdict>();
   EXPECT_THAT(verdict->tokens, ElementsAre(4, 5, 7));
   EXPECT_EQ(verdict->server_nodes, 3u);
-  EXPECT_FALSE(session_->book().drafts()) << "the edge has drafted none";
-  EXPECT_EQ(session_->book().record(session_->usage(), now()).draft.own_accepted, 2u);
+  EXPECT_FALSE(session_->recorder().drafts()) << "the edge has drafted none";
+  EXPECT_EQ(session_->recorder().record(session_->usage(), now()).draft.own_accepted, 2u);
 }
 
 TEST_F(OwnNodesTest, OnlyTheirsAreMarked) {

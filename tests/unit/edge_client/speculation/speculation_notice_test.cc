@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/speculation/told_course.h"
+#include "edge_client/speculation/speculation_notice.h"
 
 #include <gtest/gtest.h>
 
@@ -9,23 +9,23 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kShort = ToldCourse::kHolds - milliseconds(1);
+constexpr Duration kShort = SpeculationNotice::kHolds - milliseconds(1);
 
-TEST(ToldCourseTest, AChangeThatHoldsIsToldOnceWithItsReason) {
-  ToldCourse told;
+TEST(SpeculationNoticeTest, AChangeThatHoldsIsToldOnceWithItsReason) {
+  SpeculationNotice told;
   TimePoint now{};
   told.begin(true, "", now);
   told.on_change(false, "it is slower", now);
   EXPECT_EQ(told.due(now + kShort), std::nullopt);
-  EXPECT_EQ(told.due(now += ToldCourse::kHolds), "speculation: OFF, because it is slower");
+  EXPECT_EQ(told.due(now += SpeculationNotice::kHolds), "speculation: OFF, because it is slower");
   EXPECT_EQ(told.due(now += seconds(60)), std::nullopt);
   told.on_change(true, "to see whether it pays by now", now);
-  EXPECT_EQ(told.due(now + ToldCourse::kHolds),
+  EXPECT_EQ(told.due(now + SpeculationNotice::kHolds),
             "speculation: ON again to see whether it pays by now");
 }
 
-TEST(ToldCourseTest, WhatFlipsAndFlipsBackIsNotTold) {
-  ToldCourse told;
+TEST(SpeculationNoticeTest, WhatFlipsAndFlipsBackIsNotTold) {
+  SpeculationNotice told;
   TimePoint now{};
   told.begin(true, "", now);
   for (int flip = 0; flip < 20; ++flip) {
@@ -34,8 +34,8 @@ TEST(ToldCourseTest, WhatFlipsAndFlipsBackIsNotTold) {
   }
 }
 
-TEST(ToldCourseTest, ATrialInBetweenBeginsTheWaitAnew) {
-  ToldCourse told;
+TEST(SpeculationNoticeTest, ATrialInBetweenBeginsTheWaitAnew) {
+  SpeculationNotice told;
   TimePoint now{};
   told.begin(true, "", now);
   told.on_change(false, "first", now);
@@ -45,8 +45,8 @@ TEST(ToldCourseTest, ATrialInBetweenBeginsTheWaitAnew) {
   EXPECT_EQ(told.due(now + seconds(9)), "speculation: OFF, because second");
 }
 
-TEST(ToldCourseTest, AnAnswerThatBeginsAsTheLastEndedIsNoNews) {
-  ToldCourse told;
+TEST(SpeculationNoticeTest, AnAnswerThatBeginsAsTheLastEndedIsNoNews) {
+  SpeculationNotice told;
   TimePoint now{};
   told.begin(false, "it did not pay", now);
   EXPECT_EQ(told.due(now += seconds(60)), std::nullopt) << "who began the first answer told it";
@@ -56,9 +56,9 @@ TEST(ToldCourseTest, AnAnswerThatBeginsAsTheLastEndedIsNoNews) {
   EXPECT_EQ(told.due(now += seconds(60)), "speculation: ON again with what was learnt");
 }
 
-TEST(ToldCourseTest, AChangeAtAnAnswersEndIsToldIfTheNextOneGoesOnWithIt) {
-  ToldCourse goes_on, goes_back;
-  for (ToldCourse* told : {&goes_on, &goes_back}) {
+TEST(SpeculationNoticeTest, AChangeAtAnAnswersEndIsToldIfTheNextOneGoesOnWithIt) {
+  SpeculationNotice goes_on, goes_back;
+  for (SpeculationNotice* told : {&goes_on, &goes_back}) {
     told->begin(true, "", TimePoint{});
     told->on_change(false, "it is slower", TimePoint{} + seconds(1));
   }

@@ -16,7 +16,7 @@
 
 namespace outrider {
 
-class ToldCourse final {
+class SpeculationNotice final {
  public:
   static constexpr Duration kHolds = std::chrono::seconds(5);
 

@@ -14,8 +14,8 @@
 
 namespace outrider {
 
-// The contenders by name: our strategies, those of other systems (bench/lab/rivals.md), and decoding
-// without the link.
+// The contenders by name: our strategies, those of other systems (bench/lab/rivals.md), and
+// decoding without the link.
 //
 //   ar sd fsd mirror          the edge's strategies
 //   specedge ssd picospec     other systems' ways, over the same link

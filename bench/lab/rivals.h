@@ -1,6 +1,7 @@
 // Speculation strategies of other systems between an edge and a server, each at its best settings,
-// for comparison with ours on the same models, links and texts (bench/lab/rivals.md). They follow their
-// papers. Tokens are verified as with every strategy: a token stands if the target chooses it too.
+// for comparison with ours on the same models, links and texts (bench/lab/rivals.md). They follow
+// their papers. Tokens are verified as with every strategy: a token stands if the target chooses it
+// too.
 //
 //   specedge  SpecEdge (arXiv 2505.17052): while a verdict is awaited, the next round is drafted
 //             from the single best guess of the token after it

@@ -32,7 +32,7 @@ class ConstraintQueue final {
 
   bool offers() const { return compiler_ != nullptr; }
 
-  // What was compiled before, at once.
+  // Finds a form that was compiled before, at once.
   std::optional<AnswerConstraint> find(const ConstraintSpec& spec, const std::string& owner) {
     return compiler_->find(spec, owner);
   }

@@ -32,7 +32,7 @@ Result<Position> end_position(std::size_t prompt_length, const AnswerConfig& con
   return answer_end(length, config.text.max_tokens, context);
 }
 
-// As many tokens as a page of a server's keys and values has (kv_pages.h).
+// The tokens of a page of a server's keys and values (kv_pages.h).
 constexpr std::size_t kFirstPage = 64;
 
 // Equal for prompts that can share pages: those that begin alike.

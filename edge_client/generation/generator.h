@@ -122,7 +122,7 @@ class Generator final {
   // These belong to earlier answers.
   std::string last_session_;
   bool cannot_learn_ = false;                 // and it was said
-  bool has_warned_ = false;              // learning
+  bool has_warned_ = false;                   // learning
   std::array<std::string, 2> last_sessions_;  // by route
   std::string announced_;                     // what was said of speculation
   std::size_t level_ = 0;                     // that answers, or answered last

@@ -8,9 +8,9 @@
 
 #include "common/decoding/drafting/trees/tree_memory.h"
 #include "edge_client/speculation/controller.h"
+#include "edge_client/speculation/speculation_notice.h"
 #include "edge_client/speculation/speculation_options.h"
 #include "edge_client/speculation/strategy.h"
-#include "edge_client/speculation/speculation_notice.h"
 
 namespace outrider {
 

@@ -14,14 +14,13 @@ import shutil
 import signal
 import socket
 import struct
-import subprocess
 import tempfile
 import termios
 import time
 import unittest
 from pathlib import Path
 
-from programs import ANSWER_SECONDS, BIN, CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, eventually, free_port
+from programs import ANSWER_SECONDS, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, eventually, free_port
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -397,14 +396,6 @@ class Text(unittest.TestCase):
         self.assertEqual(len(ids.out.splitlines()), len(self.TEXTS))
         back = edge('detokenize', '--tokenizer', DRAFT, '--no-special', stdin=ids.out)
         self.assertEqual(back.out, lines)
-
-    def test_bytes_that_are_not_utf8_are_refused_by_their_place(self):
-        for flags, where in (((), 'stdin, line 2: byte 3'), (('--whole',), 'stdin: byte 6')):
-            with self.subTest(flags=flags):
-                done = subprocess.run([BIN / 'outrider-edge', 'tokenize', '--tokenizer', DRAFT, *flags], input=b'Go\nGo\xff\n',
-                                      capture_output=True, check=False, env=CLEAN_ENVIRONMENT, timeout=60)
-                self.assertEqual(done.returncode, 2, done.stderr)
-                self.assertIn(f'{where} is not UTF-8', done.stderr.decode())
 
     def test_an_id_outside_the_vocabulary_is_refused(self):
         answer = edge('detokenize', '--tokenizer', DRAFT, stdin='[1, 99999999]\n')

@@ -9,12 +9,13 @@ import http.client
 import json
 import math
 import re
+import subprocess
 import tempfile
 import unittest
 import urllib.request
 from pathlib import Path
 
-from programs import DRAFT, TARGET, Edge, Server, edge, free_port, wait_until_served
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, Edge, Server, edge, free_port, wait_until_served
 from runner import run_tests
 
 PROMPT = 'In view: red box at 1.0 m, blue box at 2.0 m. Say what you see.'
@@ -281,6 +282,14 @@ class RawPrompts(WithBoth):
             self.assertEqual(self.complete(base, prompt=TURN, parse_special=False)['usage']['prompt_tokens'], len(plain))
         self.assertEqual(self.run_edge('--raw', '-p', TURN).json['prompt_tokens'], len(ids))
         self.assertEqual(self.run_edge('--raw', '--no-parse-special', '-p', TURN).json['prompt_tokens'], len(plain))
+
+    def test_bytes_that_are_not_utf8_are_refused_by_their_place(self):
+        for flags, where in (((), 'stdin, line 2: byte 3'), (('--whole',), 'stdin: byte 6')):
+            with self.subTest(flags=flags):
+                done = subprocess.run([BIN / 'outrider-edge', 'tokenize', '--tokenizer', DRAFT, *flags], input=b'Go\nGo\xff\n',
+                                      capture_output=True, check=False, env=CLEAN_ENVIRONMENT, timeout=60)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f'{where} is not UTF-8', done.stderr.decode())
 
     def test_a_message_cannot_write_the_template(self):
         for base in self.bases:

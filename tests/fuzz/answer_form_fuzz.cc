@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     outrider::TokenId next = static_cast<outrider::TokenId>(seed >> 24);
     for (int looked = 0; looked < 256 && !allowed->has(next); ++looked) next = (next + 1) % 256;
     if (!allowed->has(next)) break;
-    // What may follow a path is what may follow the same text.
+    // The tokens that may follow a path are those that may follow the same text.
     const std::vector<std::uint32_t> ahead = state->allowed({&next, 1})->words;
     state->append({&next, 1});
     if (state->allowed({})->words != ahead) __builtin_trap();

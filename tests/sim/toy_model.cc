@@ -79,7 +79,7 @@ ChoiceSettings drawn_settings(SeededRandom& random, std::int32_t vocab_size) {
   }
   if (!random.chance(0.3)) return settings;
   settings.constraint = ToyForm::drawn(random, vocab_size);
-  // What else forbids tokens might leave none.
+  // Other settings that forbid tokens might leave none.
   if (settings.constraint.asks()) settings.min_tokens = 0;
   if (settings.constraint.asks()) settings.bad_words.clear();
   return settings;

@@ -135,7 +135,7 @@ def draw_questions(options):
 
 
 class Faults:
-    """What is done to three of the servers while they answer."""
+    """The faults of three of the servers while they answer."""
 
     def __init__(self, servers, hold_seconds):
         self.servers, self.hold_seconds = servers, hold_seconds
@@ -207,7 +207,7 @@ class Scene:
 
 
 class Keys:
-    """Of each tenant a key, and the file with it."""
+    """A key of each tenant, each in a file of its own, and the server's file of all."""
 
     def __init__(self, folder, tenants):
         self.certificate = make_certificate(folder)

@@ -164,7 +164,8 @@ inline constexpr auto enum_names<QueueOrder> =
                                          {QueueOrder::kRandom, "random"}});
 
 // Next tokens considered at each position of what is drafted ahead. At the device speeds of FSD's
-// tables, 4 was better than 3 by 1 to 3 %, and as good as 5, which sends more (bench/lab/rivals.md).
+// tables, 4 was better than 3 by 1 to 3 %, and as good as 5, which sends more
+// (bench/lab/rivals.md).
 inline constexpr int kFanOut = 4;
 
 struct PredraftOptions {

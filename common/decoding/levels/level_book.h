@@ -19,9 +19,9 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/decoding/levels/level_choice.h"
+#include "common/decoding/request/slo.h"
 #include "common/engine/model/format/elastic_table.h"
 #include "common/engine/model/model.h"
-#include "common/decoding/request/slo.h"
 
 namespace outrider {
 

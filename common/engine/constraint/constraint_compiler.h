@@ -48,7 +48,7 @@ class ConstraintCompiler final {
   // RESOURCE_EXHAUSTED for a form that takes too much.
   Result<AnswerConstraint> compile(const ConstraintSpec& spec, const std::string& owner = "");
 
-  // What compile() has already, without waiting for it.
+  // The constraint that compile() has already, without waiting for it.
   std::optional<AnswerConstraint> find(const ConstraintSpec& spec, const std::string& owner = "");
 
  private:

@@ -354,7 +354,7 @@ Result<const Schema*> SchemaCheck::resolve(const Schema& ref, const std::string&
                                     "schema");
 }
 
-// Of all schemas in a value; other values may look like some.
+// Checks all schemas in a value; other values may look like some.
 Status SchemaCheck::check_references(const Schema& value, const std::string& where) {
   constexpr std::array kNoSchemas = {"const", "enum", "default", "examples"};
   if (value.is_object()) OUTRIDER_RETURN_IF_ERROR(check_loop(value, where));

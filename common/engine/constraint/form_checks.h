@@ -1,4 +1,4 @@
-// What a form may be before it is compiled: bounds of size, depth, alternatives and repeats, and
+// The bounds of a form before it is compiled: bounds of size, depth, alternatives and repeats, and
 // for a JSON schema only keywords that the compiled grammar enforces. A form comes from a client,
 // and a keyword that was passed over in silence would make answers that the schema refuses.
 //
@@ -31,7 +31,7 @@ Result<std::string> checked_schema(std::string_view text);
 // The same for each schema of a list of [TEXT, SCHEMA, TEXT].
 Result<std::string> checked_frames(std::string_view text);
 
-// Of all groups and repeats together, nested ones multiplied.
+// The parts of all groups and repeats together, nested ones multiplied.
 Status check_regex(std::string_view pattern);
 
 Status check_grammar(std::string_view rules);

@@ -17,7 +17,7 @@
 namespace outrider {
 namespace {
 
-// What this thread's compile was warned of, above all of keywords that the grammar lacks.
+// The warning of this thread's compile, above all about keywords that the grammar lacks.
 thread_local std::string* warned = nullptr;
 
 class WarningsIn final {

@@ -1,4 +1,4 @@
-// What a build without XGrammar's source has instead of grammar.cc.
+// Stands in for grammar.cc in a build without XGrammar's source.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OUTRIDER_HAVE_XGRAMMAR
 #include "common/engine/constraint/grammar.h"

@@ -58,8 +58,8 @@ class ConstraintState {
   // The answer goes on. After tokens that the form does not have, nothing is allowed any more.
   virtual void append(std::span<const TokenId> tokens) = 0;
 
-  // What may follow the answer and then `path`, which stays what it is. None where the path leaves
-  // the form.
+  // The tokens that may follow the answer and then `path`, which does not change. None where the
+  // path leaves the form.
   virtual std::shared_ptr<const AllowedTokens> allowed(std::span<const TokenId> path) = 0;
 };
 
@@ -67,7 +67,7 @@ class ConstraintState {
 class Constraint {
  public:
   virtual ~Constraint() = default;
-  // Of an answer that has no token yet.
+  // The state of an answer that has no token yet.
   virtual std::unique_ptr<ConstraintState> begin() const = 0;
   virtual std::size_t size_in_bytes() const = 0;
 };

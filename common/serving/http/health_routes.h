@@ -20,7 +20,7 @@ struct Health {
   bool ready = true;
   std::string version = {};
   std::string model_name = {};
-  // Of a model that this program computes; empty: not told.
+  // The fingerprint of a model that this program computes; empty if it is not published.
   std::string fingerprint = {};
   std::string arithmetic_id = {};
 };

@@ -135,7 +135,8 @@ Status compile_form(const OpenaiService& service, const HttpRequest& request,
   Result<AnswerConstraint> compiled = service.constrain(constraint.spec, request);
   if (!compiled.ok()) {
     const Status& why = compiled.status();
-    // What a form takes too much of does not come back when it is asked for again.
+    // A form that takes too much takes as much when it is requested again, so no time to retry is
+    // given.
     return Status(why.code() == StatusCode::kResourceExhausted ? StatusCode::kInvalidArgument
                                                                : why.code(),
                   "'" + asked.form_field + "': " + why.message())

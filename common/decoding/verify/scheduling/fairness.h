@@ -131,7 +131,7 @@ std::optional<StreamId> last_to_open(std::span<const PlaceSeeker> streams);
 struct MemoryHolder {
   StreamId stream = 0;
   int rank = 0;
-  bool wants = false;        // the device, now
+  bool wants = false;            // the device, now
   bool has_had_verdict = false;  // it has had a verdict since it last began to read its text
 };
 

@@ -178,11 +178,11 @@ void Scheduler::count_turn(const Turn& turn, const TurnCost& cost, TimePoint now
   const auto exits = [](const Rider& rider) { return rider.plan.exits; };
   const bool went_well = std::ranges::any_of(turn.riders, well);
   finished_turn_ = TurnFigures{.rows = cost.rows,
-                   .took = cost.took,
-                   .ended = now,
-                   .went_well = went_well,
-                   .reads = std::ranges::any_of(turn.riders, reads),
-                   .exits = probe_ && std::ranges::any_of(turn.riders, exits)};
+                               .took = cost.took,
+                               .ended = now,
+                               .went_well = went_well,
+                               .reads = std::ranges::any_of(turn.riders, reads),
+                               .exits = probe_ && std::ranges::any_of(turn.riders, exits)};
   if (std::ranges::any_of(turn.riders, broke)) ++failed_in_a_row_;
   if (!went_well) return;
   failed_in_a_row_ = 0;

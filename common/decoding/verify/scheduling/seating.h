@@ -89,7 +89,9 @@ class Seating final {
   Worth worth(const VerifyStreams& streams, TimePoint now) const;
   double price(const VerifyStreams& streams, TimePoint now) const;
   static bool is_trial(std::uint64_t pass) { return pass % kPassesPerTrial == 0; }
-  static bool is_without_drafts(std::uint64_t pass) { return pass % kPassesPerTrial == kPassesPerTrial / 2; }
+  static bool is_without_drafts(std::uint64_t pass) {
+    return pass % kPassesPerTrial == kPassesPerTrial / 2;
+  }
   std::vector<Candidate> candidates(const VerifyStreams& streams,
                                     const std::set<StreamId>& without_memory, TimePoint now) const;
   std::vector<TurnSeeker> turn_seekers(const VerifyStreams& streams, TimePoint now) const;

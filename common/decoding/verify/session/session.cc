@@ -30,7 +30,7 @@ std::uint64_t own_tokens(const PassPlan& plan, std::int32_t leaf) {
 }  // namespace
 
 void SessionRecorder::add_pass(const PassPlan& plan, std::size_t accepted, std::size_t own,
-                           Duration computed, TimePoint now) {
+                               Duration computed, TimePoint now) {
   if (last_verdict_) {
     last_gap_ = now - *last_verdict_;
     recent_tokens_ = recent_tokens_ * kKeepRate + static_cast<double>(accepted + 1);
@@ -324,8 +324,8 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
   verdict.tokens = std::move(walked.tokens);
   verdict.logprobs = std::move(logprobs);
   recorder_.add_pass(*plan_, verdict.tokens.size() - 1,
-                 static_cast<std::size_t>(std::popcount(verdict.server_nodes)), usage_.compute,
-                 now);
+                     static_cast<std::size_t>(std::popcount(verdict.server_nodes)), usage_.compute,
+                     now);
   plan_.reset();
   tree_.commit(verdict.tokens);
   adjuster_.append(verdict.tokens);

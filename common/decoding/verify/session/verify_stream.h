@@ -161,7 +161,10 @@ class VerifyStream final {
   }
   // It holds memory.
   MemoryHolder memory_holder(StreamId id, TimePoint now) const {
-    return {.stream = id, .rank = rank(), .wants = wants_device(now), .has_had_verdict = has_had_verdict_};
+    return {.stream = id,
+            .rank = rank(),
+            .wants = wants_device(now),
+            .has_had_verdict = has_had_verdict_};
   }
   const SessionName& name() const { return name_; }
   const std::string& group() const { return name_.owner.group; }
@@ -182,8 +185,8 @@ class VerifyStream final {
   Duration told_limit_{0};
   std::optional<double> joules_ = 0.0;
   std::unique_ptr<VerifySession> session_;
-  TokenChoice choice_;    // the session's
-  KvPool::Lease lease_;   // the session's cache
+  TokenChoice choice_;            // the session's
+  KvPool::Lease lease_;           // the session's cache
   bool has_had_verdict_ = false;  // it has had a verdict since it last began to read its text
   TimePoint told_progress_;
   ChosenWalk walk_;  // of a pass that was computed and is not finished

@@ -35,7 +35,7 @@ class ConstraintTest : public ServerTest {
     return open;
   }
 
-  // Of the tokens 1 and 2 only, with at least one of them: (a|b)+.
+  // A form of the tokens 1 and 2 only, with at least one of them: (a|b)+.
   std::vector<TokenId> right_letters(const Open& open) const {
     std::vector<TokenId> text = open.prefix;
     while (static_cast<Position>(text.size()) < open.end_position && text.back() != 0) {

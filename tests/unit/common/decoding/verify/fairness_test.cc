@@ -217,8 +217,10 @@ TEST(Memory, IsGivenByTheLeastUrgentAndNotToTheLessUrgent) {
   using enum ServiceTier;
   const auto holder = [](StreamId stream, ServiceTier tier, bool wants = true,
                          bool has_had_verdict = true) {
-    return MemoryHolder{
-        .stream = stream, .rank = rank_of(tier), .wants = wants, .has_had_verdict = has_had_verdict};
+    return MemoryHolder{.stream = stream,
+                        .rank = rank_of(tier),
+                        .wants = wants,
+                        .has_had_verdict = has_had_verdict};
   };
   const auto gives = [](std::vector<MemoryHolder> holders, const MemoryHolder& wanting,
                         bool has_memory = true) {

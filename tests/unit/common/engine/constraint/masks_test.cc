@@ -1,4 +1,5 @@
-// What a grammar allows, against plain definitions of it. SPDX-License-Identifier: Apache-2.0
+// Compares the tokens that a grammar allows with plain definitions of it.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,7 +83,7 @@ TEST_F(Masks, AllowExactlyTheBeginningsOfSentences) {
       EXPECT_FALSE(allowed->has(static_cast<TokenId>(pieces.size())));
       if (fitting.empty()) break;
       const TokenId next = fitting[random.below(fitting.size())];
-      // What a path gives is what the same text gives.
+      // A path allows the tokens that the same text allows.
       const auto along = state->allowed(Ids{next});
       state->append(Ids{next});
       EXPECT_EQ(along->words, state->allowed({})->words);

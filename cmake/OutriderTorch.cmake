@@ -33,6 +33,17 @@ target_link_options(outrider_torch INTERFACE
   # libtorch_cpu needs libraries of the nvidia wheels; its own RPATH finds them at run time.
   -Wl,--allow-shlib-undefined -Wl,--unresolved-symbols=ignore-in-shared-libs)
 
+# g++ maps a precompiled header to the address where it was made. ATen's has 400 MB: with random addresses another
+# mapping lies there now and then, and each file that reads the header fails. Where the system allows it, the
+# compiler runs without them.
+function(outrider_precompile_aten target)
+  target_precompile_headers(${target} PRIVATE <ATen/ATen.h>)
+  execute_process(COMMAND setarch -R true RESULT_VARIABLE refused OUTPUT_QUIET ERROR_QUIET)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND refused EQUAL 0)
+    set_property(TARGET ${target} PROPERTY CXX_COMPILER_LAUNCHER setarch -R ${CMAKE_CXX_COMPILER_LAUNCHER})
+  endif()
+endfunction()
+
 # The CUDA half of libtorch is loaded at run time by --device torch-cuda (torch_model.cc) and never linked:
 # programs of this preset start without a driver and without the nvidia wheels. Its dependencies are searched
 # in those wheels, then in the CUDA toolkit.

@@ -31,7 +31,7 @@ constexpr std::int64_t kMaxFileBytes = 64 << 20;
 
 struct ConstraintFlags {
   std::string model;
-  std::string schemas = "bench/prompts/schemas.jsonl";
+  std::string schemas = "bench/schemas/schemas.jsonl";
   std::uint64_t seed = 1;
   int tokens = 60;  // of an answer
   double pass_ms = 0;

@@ -13,6 +13,7 @@
 namespace outrider {
 
 struct TrialBounds {
+  // Processor time; five times as long by the clock, on a machine that is busy.
   Duration time = std::chrono::seconds(2);
   std::size_t bytes = std::size_t{256} << 20;  // that the work allocates
 };

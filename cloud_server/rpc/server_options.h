@@ -55,7 +55,7 @@ struct RpcServerOptions {
       nullptr;                 // checks keys; outlives the server. Null: none are required
   Tenants* tenants = nullptr;  // quotas; outlives the server. Null: none
   Tracer* tracer = nullptr;    // outlives the server; null: nothing is traced
-  // Of the target's tokenizer; outlives the server. Null: answers are held to no form.
+  // Compiles forms for the target's tokenizer; outlives the server. Null: answers have no forms.
   ConstraintCompiler* constraints = nullptr;
 };
 

@@ -85,7 +85,7 @@ class Listener final {
       if (size <= 0) break;
       heard.append(part.data(), static_cast<std::size_t>(size));
     }
-    // Of HPACK: :status (8) and content-type (31) with values of their own.
+    // HPACK's static fields :status (8) and content-type (31), with values of their own.
     const std::string headers = std::string("\x08\x03") + "502" + "\x0f\x10\x09" + "text/html";
     say(frame(kHeaders, 4, headers) + frame(kData, 1, page));
     while (recv(peer, part.data(), part.size(), 0) > 0) {
@@ -169,7 +169,7 @@ TEST(Remote, ACaptivePortalsHttp1IsUnavailable) {
   EXPECT_THAT(status.message(), HasSubstr(listener.address().to_string()));
 }
 
-// As HAProxy does where a server has just ended. The answer may go on with the next stream.
+// HAProxy answers with such a page where a server has just ended. The next stream may go on.
 TEST(Remote, AProxysPageIsALostLink) {
   Listener listener;
   std::thread proxy([&] { listener.serve_page_once("<html><h1>502 Bad Gateway</h1></html>"); });

@@ -18,7 +18,7 @@ using nlohmann::json;
 struct Shape {
   std::int64_t outputs, inputs;
 };
-// Of Llama 2 7B and Llama 3 8B; the last two are output matrices.
+// Shapes of Llama 2 7B and Llama 3 8B; the last two are output matrices.
 constexpr Shape kShapes[] = {{4096, 4096},  {11008, 4096}, {14336, 4096}, {4096, 11008},
                              {4096, 14336}, {32000, 4096}, {128256, 4096}};
 constexpr std::int64_t kRows[] = {1, 2, 4, 8, 16, 32, 64, 320, 512};

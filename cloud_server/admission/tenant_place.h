@@ -23,7 +23,7 @@ class TenantPlace final {
   TenantPlace(const TenantPlace&) = delete;
   TenantPlace& operator=(const TenantPlace&) = delete;
 
-  // As Tenants::admit(). Null or no tenant: there is no quota.
+  // Works as Tenants::admit() does. Null or no tenant: there is no quota.
   AdmissionResult take(Tenants* tenants, const std::string& tenant, const std::string& key,
                        double prompt_tokens) {
     if (tenants == nullptr || tenant.empty()) return {};

@@ -45,7 +45,7 @@ struct RpcServerOptions {
   Duration max_connection_age{0};
   Duration max_connection_age_grace{0};
   Duration max_connection_idle{0};
-  // Of TLS and HTTP/2's preface.
+  // The longest time of TLS and HTTP/2's preface.
   Duration handshake_timeout = std::chrono::seconds(20);
   bool pad_frames = false;       // pads every stream, as Open.pad_frames
   std::string description = {};  // DescribeReply; empty: Describe is UNIMPLEMENTED

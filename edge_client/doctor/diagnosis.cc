@@ -12,7 +12,7 @@
 namespace outrider {
 namespace {
 
-// Of Student's t, both sides together 5 %, by degrees of freedom from 1 on.
+// Quantiles of Student's t, both sides together 5 %, by degrees of freedom from 1 on.
 constexpr std::array kStudent = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262};
 constexpr double kStudentBeyond = 2.262;  // too wide beyond the table, never too narrow
 

@@ -16,7 +16,8 @@ namespace outrider {
 
 class StreamedExperts final : public FlashLayers {
  public:
-  // As StreamedLayers::open(), with experts. plan.pinned_layers: those whose experts stay.
+  // Works as StreamedLayers::open() does, with experts. plan.pinned_layers: those whose experts
+  // stay.
   static Result<std::unique_ptr<FlashLayers>> open(const ModelPack& pack, const CpuWeights& weights,
                                                    const MemoryPlan& plan,
                                                    const ExtentReaderOptions& reading,

@@ -26,7 +26,7 @@ class DraftWorker final {
   DraftWorker(const DraftWorker&) = delete;
   DraftWorker& operator=(const DraftWorker&) = delete;
 
-  // As DraftEngine says; before the first submit().
+  // Calls DraftEngine::guess_beside(). Call it before the first submit().
   Status guess_beside(Model& second) { return engine_->guess_beside(second); }
 
   struct Job {

@@ -139,7 +139,7 @@ class Forwarder final {
   // The link's start: times of its profile count from here.
   TimePoint start_time() const { return start_; }
   bool is_real_time() const { return real_time_.load(); }
-  // As Link's.
+  // The same as Link's.
   void begin_again(Duration offset, std::uint64_t seed) { restart_.ask({offset, seed}); }
   CarriedBytes traffic() const { return {up_bytes_.load(), down_bytes_.load()}; }
   LinkCounts counts() const { return {up_counts_.read(), down_counts_.read()}; }

@@ -105,7 +105,7 @@ class Client:
 
 
 class AsyncClient:
-    """As Client, under asyncio."""
+    """A Client under asyncio."""
 
     def __init__(self, url: str = "http://127.0.0.1:8080", *, key: Optional[str] = None, ca: Optional[str] = None,
                  timeout: Optional[float] = None) -> None:

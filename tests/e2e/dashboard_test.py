@@ -99,7 +99,7 @@ class Prometheus:
         return [float(series['value'][1]) for series in answer['data']['result']]
 
     def label_values(self, variable, chosen):
-        """What Grafana offers for one of the dashboard's variables, if the others are chosen so."""
+        """Returns the values that Grafana offers for one of the dashboard's variables, if the others are chosen so."""
         selector, label = re.fullmatch(r'label_values\((.*), (\w+)\)', variable['query']['query']).groups()
         question = urllib.parse.urlencode({'match[]': with_variables(selector, chosen)})
         return json.loads(get(f'{self.base}/api/v1/label/{label}/values?{question}'))['data']

@@ -28,7 +28,7 @@ class ToyDraft final : public Model {
   // Fails for a token outside the vocabulary and for a position outside the context.
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 
-  // As ToyModel's.
+  // The same as ToyModel's.
   void set_kv_bytes_per_position(std::int64_t bytes) { info_.kv_bytes_per_position = bytes; }
 
   int passes() const { return passes_.load(std::memory_order_relaxed); }

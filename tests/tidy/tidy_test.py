@@ -189,7 +189,8 @@ class TidyTest(unittest.TestCase):
 
     def test_comments_that_begin_with_no_noun(self):
         a = 'common/base/a.cc'
-        for comment in ('// Of the last pass.', '// What a pass took.', 'int y;  // As ints are.', '// One.\n//\n// Who waits.'):
+        for comment in ('// Of the last pass.', '// What a pass took.', 'int y;  // As ints are.', '// One.\n//\n// Who waits.',
+                        '// As HAProxy does.', 'int y;  // One.\n// Of the next.'):
             self.assert_finds('neither with a sentence nor with a noun', {a: SPDX + '\n' + comment + '\nint x;\n'})
         self.assert_finds('neither with a sentence', {'run.py': '# SPDX-License-Identifier: Apache-2.0\n\n# Of all.\n'})
         self.assert_finds('neither with a sentence', {'run.py': '"""What is\n\nSPDX-License-Identifier: Apache-2.0"""\n'})

@@ -62,7 +62,7 @@ IDENTIFIERS = [
 CONTINUATION = re.compile(r'(?://|#)\s*\.\.\s|^\s*\*?\s*\.\.\s\w|[^\s.,("\[{+]\s\.\.$')
 
 # "Of the last pass." names nothing, and "What a pass took." is no sentence: "The rows of the last pass."
-FRAGMENT = re.compile(r'(?://|#)\s*(?:Of|What|Who|As) [a-z]')
+FRAGMENT = re.compile(r'(?://|#)\s*(?:Of|What|Who|As) [A-Za-z]')
 
 
 def is_exempt(path):
@@ -118,13 +118,13 @@ def check_continuations(tree):
 
 def check_fragments(tree):
     for path, text in tree.text.items():
-        last = (-1, '')  # the comment line before
+        lines, last = text.splitlines(), (-1, '')  # the comment line before, if it has no code
         for line, comment in comments(path, text):
             begins = last[0] != line - 1 or not last[1].strip('/# ')
-            last = (line, comment)
+            last = (line, comment) if lines[line - 1].strip() == comment.strip() else (-1, '')
             if begins and FRAGMENT.match(comment):
                 yield path, line, f'a comment that begins neither with a sentence nor with a noun: {comment.strip()!r}'
-        for match in re.finditer(r'"""(?:Of|What|Who|As) [a-z][^\n]*', text) if path.endswith('.py') and not is_exempt(path) else ():
+        for match in re.finditer(r'"""(?:Of|What|Who|As) [A-Za-z][^\n]*', text) if path.endswith('.py') and not is_exempt(path) else ():
             yield path, line_of(text, match.start()), f'a docstring that begins neither with a sentence nor with a noun: {match.group()!r}'
 
 

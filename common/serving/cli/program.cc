@@ -165,7 +165,7 @@ const CLI::Option* option_of(const CLI::App& app, const std::vector<std::string>
   return nullptr;
 }
 
-// What CLI11 would read as nobody meant it; empty: nothing.
+// The part that CLI11 would read as nobody meant it; empty if there is none.
 //
 // -hf is -h -f to it, and -md is -m with the value d: flags that people know from other programs
 // would do what nobody asked for. Only a number may stand behind a short flag without a blank. And

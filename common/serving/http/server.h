@@ -39,8 +39,8 @@ namespace outrider {
 
 struct HttpServerOptions {
   Address listen;  // port 0: any free one
-  // As HostRules::allowed; on other addresses than loopback, requests without Origin may use any
-  // name.
+  // The same as HostRules::allowed; on other addresses than loopback, requests without Origin may
+  // use any name.
   std::vector<std::string> allowed_hosts = {};
   std::vector<std::string> allowed_origins = {};  // as HostRules::allowed_origins
   ConnectionBounds bounds = {};

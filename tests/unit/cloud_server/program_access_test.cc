@@ -120,8 +120,8 @@ TEST(ServerProgram, MakesKeysAndReadsTheirFileAgainByItselfAndOnSighup) {
   expect_failure({"token", "new", "a b"}, 2, HasSubstr("letters, digits"));
 }
 
-// As Kubernetes mounts a Secret: FILE -> ..data/FILE, and a change redirects ..data to another
-// folder.
+// Kubernetes mounts a Secret this way: FILE -> ..data/FILE, and a change redirects ..data to
+// another folder.
 TEST(ServerProgram, KeysBehindLinksThatTurnAreReadAgain) {
   const TestDirectory folder;
   const auto key_in = [&](const std::string& name) {

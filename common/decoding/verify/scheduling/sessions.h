@@ -49,7 +49,7 @@ class Sessions final {
   void tick(TimePoint now);
   std::optional<TimePoint> wake_at() const;
 
-  // As Seating::draft().
+  // Works as Seating::draft() does.
   Status draft(ModelDraft& draft, const Clock& clock) {
     return seating_.draft(draft, streams_, clock);
   }

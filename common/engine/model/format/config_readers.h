@@ -22,7 +22,7 @@ Status read_quantization(FieldReader& fields, ModelConfig& config);
 // Windows, and which layers have which rotation.
 Status read_windows(FieldReader& fields, const ModelFamily& family, ModelConfig& config);
 
-// Of Gemma's layers each `period`th sees all positions, the others have a window, and in Gemma 3 a
+// Each `period`th of Gemma's layers sees all positions, the others have a window, and in Gemma 3 a
 // rotation of their own. Of SmolLM3's each `period`th does not rotate.
 bool is_gemma(const ModelConfig& config);
 std::int64_t gemma_period(const ModelConfig& config);

@@ -24,12 +24,12 @@ std::string_view to_string(QuantMethod method);
 
 struct StoredQuantization {
   QuantMethod method = QuantMethod::kNone;
-  // Of AWQ and GPTQ.
+  // Used by AWQ and GPTQ.
   int bits = 0;
   std::int64_t group_size = 0;   // inputs that share a scale; 0: all of them
   bool zeros_less_one = false;   // zero points are stored less one: GPTQ's format 1
   bool needs_group_ids = false;  // an input's group is in g_idx
-  // Of FP8: outputs and inputs that share a scale; 0: a scale per matrix or per output.
+  // Used by FP8: outputs and inputs that share a scale; 0: a scale per matrix or per output.
   std::int64_t block_rows = 0;
   std::int64_t block_columns = 0;
 };

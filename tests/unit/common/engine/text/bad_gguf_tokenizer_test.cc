@@ -112,7 +112,7 @@ TEST(GgufTokenizer, SaysThatItAssumesASplittingThatTheFileDoesNotName) {
   EXPECT_EQ(unnamed->content_hash(), load_gguf(GgufKeys{.pre = "default"}.build())->content_hash());
 }
 
-// As SentencePiece, except that merges are listed and no space is put before the text.
+// Works as SentencePiece does, except that merges are listed and no space is put before the text.
 TEST(GgufTokenizer, Gemma4ListsItsMerges) {
   const GgufKeys keys{.model = "gemma4",
                       .tokens = {"a", "b", "ab", "</s>", "▁", "▁a"},

@@ -53,7 +53,7 @@ inline GgufBuilder gguf_of_json(const Json& json, const std::string& pre) {
   return builder;
 }
 
-// Of SentencePiece pieces: [[text, score, type], ..].
+// A tokenizer of SentencePiece pieces: [[text, score, type], ..].
 inline GgufBuilder gguf_of_pieces(const Json& pieces) {
   std::vector<std::string> tokens;
   std::vector<float> scores;

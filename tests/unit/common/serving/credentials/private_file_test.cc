@@ -189,7 +189,7 @@ TEST_F(PrivateFileTest, WhatCouldNotBeReadAgainIsNotAdded) {
             StatusCode::kNotFound);
 }
 
-// As Secrets are mounted: the link stays, and its destination is replaced.
+// Secrets are mounted this way: the link stays, and its destination is replaced.
 TEST_F(PrivateFileTest, ALinkStaysALink) {
   write("bob\n");
   const std::string link = folder_.path() + "/link";

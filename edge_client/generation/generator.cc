@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/random_id.h"
+#include "common/engine/model/kv_pages.h"
 #include "common/serving/conversation/answer_length.h"
 #include "common/serving/conversation/bad_words.h"
 #include "common/serving/conversation/streamed_text.h"
@@ -32,12 +33,10 @@ Result<Position> end_position(std::size_t prompt_length, const AnswerConfig& con
   return answer_end(length, config.text.max_tokens, context);
 }
 
-// The tokens of a page of a server's keys and values (kv_pages.h).
-constexpr std::size_t kFirstPage = 64;
-
 // Equal for prompts that can share pages: those that begin alike.
 std::string hash_of_first_page(std::span<const TokenId> prompt) {
-  return prefix_hash(prompt.first(std::min(prompt.size(), kFirstPage)));
+  constexpr std::size_t kPage = KvPages::kRows;
+  return prefix_hash(prompt.first(std::min(prompt.size(), kPage)));
 }
 
 // How long before its deadline an unverified text is given, so that it has arrived by then.

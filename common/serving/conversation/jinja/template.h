@@ -34,8 +34,13 @@ struct Rendered {
 };
 
 // The processor time that a parsing or a rendering may take of its thread. Steps end a rendering
-// long before, except on a machine that is far slower than it should be.
+// long before, except on a machine that is far slower than it should be. A sanitizer makes every
+// step up to twenty times slower.
+#if defined(OUTRIDER_SANITIZED)
+inline constexpr std::chrono::milliseconds kMaxTime{2500};
+#else
 inline constexpr std::chrono::milliseconds kMaxTime{500};
+#endif
 
 struct RenderOptions {
   std::tm now = {};                  // for strftime_now

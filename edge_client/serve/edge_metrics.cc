@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/serve/edge_metrics.h"
 
-#include <prometheus/counter.h>
-#include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "common/base/enum_names.h"
 #include "common/serving/ledger/ledger_counters.h"
+#include "common/serving/telemetry/metric_registry.h"
 #include "edge_client/report/answer_ledger.h"
 
 namespace outrider {
 namespace {
 
-const prometheus::Histogram::BucketBoundaries kAnswerSeconds = {
-    0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1, 2.5, 5, 10, 30, 60, 300, 1800};
+const std::vector<double> kAnswerSeconds = {0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6,
+                                            1,     2.5,  5,    10,   30,   60,   300, 1800};
 
-const prometheus::Histogram::BucketBoundaries kRoundTripSeconds = {
-    0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15, 80};
+const std::vector<double> kRoundTripSeconds = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1,
+                                               0.2,    0.5,   1,     2,     5,    15,   80};
 
-const prometheus::Histogram::BucketBoundaries kLayers = {1,  2,  4,  6,  8,  10, 12, 16,
-                                                         20, 24, 28, 32, 40, 48, 64, 96};
+const std::vector<double> kLayers = {1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96};
 
 constexpr std::string_view kModes[] = {"online", "degraded", "offline"};
 
@@ -35,35 +30,31 @@ std::string_view mode_now(const LinkWatch::View& view) {
 
 // In a registry of their own: zones, rails and the mode are those of this moment.
 std::string text_of(const JetsonFigures& device) {
-  prometheus::Registry registry;
-  const auto gauge = [&](const char* name,
-                         const char* help) -> prometheus::Family<prometheus::Gauge>& {
-    return prometheus::BuildGauge()
-        .Name(std::string("outrider_edge_device_") + name)
-        .Help(help)
-        .Register(registry);
+  MetricRegistry registry;
+  const auto gauge = [&](const char* name, const char* help) -> MetricFamily& {
+    return registry.gauges(std::string("outrider_edge_device_") + name, help);
   };
   if (!device.power_mode.empty()) {
     gauge("power_mode", "1 for the power mode of nvpmodel")
-        .Add({{"mode", device.power_mode}})
-        .Set(1);
+        .with({{"mode", device.power_mode}})
+        .set(1);
   }
   auto& celsius = gauge("temperature_celsius", "Temperature of a thermal zone");
-  for (const auto& [zone, value] : device.celsius) celsius.Add({{"zone", zone}}).Set(value);
+  for (const auto& [zone, value] : device.celsius) celsius.with({{"zone", zone}}).set(value);
   auto& watts = gauge("power_watts", "Power of a rail of the whole board");
-  for (const auto& [rail, value] : device.watts) watts.Add({{"rail", rail}}).Set(value);
+  for (const auto& [rail, value] : device.watts) watts.with({{"rail", rail}}).set(value);
   if (device.gpu_load)
-    gauge("gpu_load_ratio", "Busy share of the GPU, 0 to 1").Add({}).Set(*device.gpu_load);
+    gauge("gpu_load_ratio", "Busy share of the GPU, 0 to 1").with({}).set(*device.gpu_load);
   gauge("throttled", "Cooling devices that hold clocks back now")
-      .Add({})
-      .Set(static_cast<double>(device.throttled.size()));
+      .with({})
+      .set(static_cast<double>(device.throttled.size()));
   if (device.over_current_events) {
     gauge("over_current_events",
           "Times that too much current slowed the clocks since the board's start")
-        .Add({})
-        .Set(static_cast<double>(*device.over_current_events));
+        .with({})
+        .set(static_cast<double>(*device.over_current_events));
   }
-  return prometheus::TextSerializer().Serialize(registry.Collect());
+  return registry.text();
 }
 
 }  // namespace
@@ -71,88 +62,68 @@ std::string text_of(const JetsonFigures& device) {
 struct EdgeMetrics::Parts {
   explicit Parts(const std::string& model_name) : labels{{"model_name", model_name}} {}
 
-  prometheus::Family<prometheus::Counter>& totals(const std::string& name, const char* help) {
-    return prometheus::BuildCounter()
-        .Name("outrider_edge_" + name)
-        .Help(help)
-        .Labels(labels)
-        .Register(registry);
+  MetricFamily& totals(const std::string& name, const char* help) {
+    return registry.counters("outrider_edge_" + name, help, labels);
   }
-  prometheus::Gauge& gauge(const std::string& name, const char* help) {
-    return prometheus::BuildGauge()
-        .Name("outrider_edge_" + name)
-        .Help(help)
-        .Labels(labels)
-        .Register(registry)
-        .Add({});
+  Metric& gauge(const std::string& name, const char* help) {
+    return registry.gauges("outrider_edge_" + name, help, labels).with({});
   }
-  prometheus::Histogram& histogram(
-      const std::string& name, const char* help,
-      const prometheus::Histogram::BucketBoundaries& buckets = kAnswerSeconds) {
-    return prometheus::BuildHistogram()
-        .Name("outrider_edge_" + name)
-        .Help(help)
-        .Labels(labels)
-        .Register(registry)
-        .Add({}, buckets);
+  Histogram& histogram(const std::string& name, const char* help,
+                       const std::vector<double>& buckets = kAnswerSeconds) {
+    return registry.histogram("outrider_edge_" + name, help, labels, buckets);
   }
 
-  const prometheus::Labels labels;
-  prometheus::Registry registry;
+  const MetricLabels labels;
+  MetricRegistry registry;
   LedgerCounters ledger{registry, "outrider_edge_", "net_bytes_total", labels};
-  prometheus::Gauge& running = gauge("num_requests_running", "Answers in work");
-  prometheus::Gauge& waiting = gauge("num_requests_waiting", "Requests that wait");
-  prometheus::Family<prometheus::Counter>& finished =
-      totals("request_success_total", "Answers that ended, by how");
-  prometheus::Counter& prompt = totals("prompt_tokens_total", "Tokens of prompts").Add({});
-  prometheus::Counter& answer = totals("generation_tokens_total", "Tokens of answers").Add({});
-  prometheus::Counter& drafts =
-      totals("spec_decode_num_drafts_total", "Passes that checked drafted tokens").Add({});
-  prometheus::Counter& drafted =
-      totals("spec_decode_num_draft_tokens_total", "Drafted tokens that were checked").Add({});
-  prometheus::Counter& accepted =
-      totals("spec_decode_num_accepted_tokens_total", "Drafted tokens that became text").Add({});
-  prometheus::Family<prometheus::Counter>& accepted_at =
+  Metric& running = gauge("num_requests_running", "Answers in work");
+  Metric& waiting = gauge("num_requests_waiting", "Requests that wait");
+  MetricFamily& finished = totals("request_success_total", "Answers that ended, by how");
+  Metric& prompt = totals("prompt_tokens_total", "Tokens of prompts").with({});
+  Metric& answer = totals("generation_tokens_total", "Tokens of answers").with({});
+  Metric& drafts =
+      totals("spec_decode_num_drafts_total", "Passes that checked drafted tokens").with({});
+  Metric& drafted =
+      totals("spec_decode_num_draft_tokens_total", "Drafted tokens that were checked").with({});
+  Metric& accepted =
+      totals("spec_decode_num_accepted_tokens_total", "Drafted tokens that became text").with({});
+  MetricFamily& accepted_at =
       totals("spec_decode_num_accepted_tokens_per_pos_total",
              "Passes that accepted a drafted token at this position, from 0");
-  prometheus::Counter& rollback =
+  Metric& rollback =
       totals("rollback_tokens_total", "Drafted tokens that were sent and did not become text")
-          .Add({});
-  prometheus::Family<prometheus::Counter>& resumes =
+          .with({});
+  MetricFamily& resumes =
       totals("resume_total", "Lost streams: those that went on anew, and those that did not");
-  prometheus::Counter& resumed = resumes.Add({{"result", "success"}});
-  prometheus::Counter& not_resumed = resumes.Add({{"result", "failure"}});
-  prometheus::Family<prometheus::Gauge>& mode =
-      prometheus::BuildGauge()
-          .Name("outrider_edge_mode")
-          .Help(
-              "1 for who decides: the server (online), the server when its lost stream is back "
-              "(degraded), this device's target, or nobody (offline)")
-          .Labels(labels)
-          .Register(registry);
-  prometheus::Counter& offline =
-      totals("offline_seconds_total", "While this device's own target decided").Add({});
-  prometheus::Counter& failovers =
-      totals("failovers_total", "From the server to this device's own target").Add({});
-  prometheus::Counter& failbacks = totals("failbacks_total", "Back to the server").Add({});
-  prometheus::Counter& spans_exported =
-      totals("trace_spans_exported_total", "Spans that the collector of traces has taken").Add({});
-  prometheus::Counter& spans_dropped =
-      totals("trace_spans_dropped_total",
-             "Spans that found no room, or that the collector did not take")
-          .Add({});
-  prometheus::Counter& traceparents =
-      totals("traceparents_malformed_total", "Requests whose traceparent was ignored").Add({});
-  prometheus::Histogram& first =
+  Metric& resumed = resumes.with({{"result", "success"}});
+  Metric& not_resumed = resumes.with({{"result", "failure"}});
+  MetricFamily& mode =
+      registry.gauges("outrider_edge_mode",
+                      "1 for who decides: the server (online), the server when its lost stream is "
+                      "back (degraded), this device's target, or nobody (offline)",
+                      labels);
+  Metric& offline =
+      totals("offline_seconds_total", "While this device's own target decided").with({});
+  Metric& failovers =
+      totals("failovers_total", "From the server to this device's own target").with({});
+  Metric& failbacks = totals("failbacks_total", "Back to the server").with({});
+  Metric& spans_exported =
+      totals("trace_spans_exported_total", "Spans that the collector of traces has taken").with({});
+  Metric& spans_dropped = totals("trace_spans_dropped_total",
+                                 "Spans that found no room, or that the collector did not take")
+                              .with({});
+  Metric& traceparents =
+      totals("traceparents_malformed_total", "Requests whose traceparent was ignored").with({});
+  Histogram& first =
       histogram("time_to_first_token_seconds", "From the request to the first token");
-  prometheus::Histogram& per_token = histogram("request_time_per_output_token_seconds",
-                                               "(end - first token) / (tokens - 1) of an answer");
-  prometheus::Histogram& between =
+  Histogram& per_token = histogram("request_time_per_output_token_seconds",
+                                   "(end - first token) / (tokens - 1) of an answer");
+  Histogram& between =
       histogram("inter_token_latency_seconds",
                 "Between two arrivals of tokens, each of which brings one or more");
-  prometheus::Histogram& round_trips = histogram(
+  Histogram& round_trips = histogram(
       "net_rtt_seconds", "From a request to the server's pass, less queueing", kRoundTripSeconds);
-  prometheus::Histogram& exits = histogram(
+  Histogram& exits = histogram(
       "exit_layer", "Layers after which an exit named what came true and was drafted", kLayers);
 
   void observe_draft(const DecodingStats& stats);
@@ -160,20 +131,20 @@ struct EdgeMetrics::Parts {
 };
 
 void EdgeMetrics::Parts::observe_draft(const DecodingStats& stats) {
-  drafts.Increment(static_cast<double>(stats.num_drafts));
-  drafted.Increment(static_cast<double>(stats.num_draft_tokens));
-  accepted.Increment(static_cast<double>(stats.num_accepted_tokens));
-  rollback.Increment(static_cast<double>(stats.num_draft_tokens - stats.num_accepted_tokens +
-                                         stats.predraft.ahead_dead));
+  drafts.add(static_cast<double>(stats.num_drafts));
+  drafted.add(static_cast<double>(stats.num_draft_tokens));
+  accepted.add(static_cast<double>(stats.num_accepted_tokens));
+  rollback.add(static_cast<double>(stats.num_draft_tokens - stats.num_accepted_tokens +
+                                   stats.predraft.ahead_dead));
   for (std::size_t i = 0; i < stats.accepted_per_position.size(); ++i) {
-    accepted_at.Add({{"position", std::to_string(i)}})
-        .Increment(static_cast<double>(stats.accepted_per_position[i]));
+    accepted_at.with({{"position", std::to_string(i)}})
+        .add(static_cast<double>(stats.accepted_per_position[i]));
   }
   const PredraftStats& predraft = stats.predraft;
   const std::size_t known = std::min(predraft.hits_by_exit.size(), predraft.exit_layers.size());
   for (std::size_t exit = 0; exit < known; ++exit) {
     for (std::uint64_t hit = 0; hit < predraft.hits_by_exit[exit]; ++hit) {
-      exits.Observe(predraft.exit_layers[exit]);
+      exits.observe(predraft.exit_layers[exit]);
     }
   }
 }
@@ -181,16 +152,16 @@ void EdgeMetrics::Parts::observe_draft(const DecodingStats& stats) {
 void EdgeMetrics::Parts::observe_times(const AnswerRecord& record) {
   const DecodingStats& stats = record.stats;
   for (std::size_t chunk = 1; chunk < stats.chunk_at.size(); ++chunk) {
-    between.Observe(to_seconds(stats.chunk_at[chunk] - stats.chunk_at[chunk - 1]));
+    between.observe(to_seconds(stats.chunk_at[chunk] - stats.chunk_at[chunk - 1]));
   }
   // A target on this device has no link to take time on.
   if (record.traffic) {
-    for (const Duration trip : stats.round_trips) round_trips.Observe(to_seconds(trip));
+    for (const Duration trip : stats.round_trips) round_trips.observe(to_seconds(trip));
   }
   if (!stats.ttft_ms || !stats.decode_ms) return;
-  first.Observe(*stats.ttft_ms / 1e3);
+  first.observe(*stats.ttft_ms / 1e3);
   if (record.ids.size() > 1) {
-    per_token.Observe(*stats.decode_ms / 1e3 / static_cast<double>(record.ids.size() - 1));
+    per_token.observe(*stats.decode_ms / 1e3 / static_cast<double>(record.ids.size() - 1));
   }
 }
 
@@ -210,14 +181,14 @@ void EdgeMetrics::observe(const AnswerReport& report) {
   Parts& p = *parts_;
   const AnswerRecord& record = report.record;
   const DecodingStats& stats = record.stats;
-  p.finished.Add({{"finished_reason", std::string(name_of(report.finish.ending))}}).Increment();
-  p.prompt.Increment(static_cast<double>(stats.prompt_tokens));
-  p.answer.Increment(static_cast<double>(record.ids.size()));
-  p.resumed.Increment(static_cast<double>(stats.reconnects));
-  if (report.finish.ending == Ending::kLinkLost) p.not_resumed.Increment();
-  p.offline.Increment(record.failover.offline_seconds);
-  p.failovers.Increment(static_cast<double>(record.failover.failovers));
-  p.failbacks.Increment(static_cast<double>(record.failover.failbacks));
+  p.finished.with({{"finished_reason", std::string(name_of(report.finish.ending))}}).add();
+  p.prompt.add(static_cast<double>(stats.prompt_tokens));
+  p.answer.add(static_cast<double>(record.ids.size()));
+  p.resumed.add(static_cast<double>(stats.reconnects));
+  if (report.finish.ending == Ending::kLinkLost) p.not_resumed.add();
+  p.offline.add(record.failover.offline_seconds);
+  p.failovers.add(static_cast<double>(record.failover.failovers));
+  p.failbacks.add(static_cast<double>(record.failover.failbacks));
   p.ledger.add(ledger_entry(record), record.bill);
   p.observe_draft(stats);
   p.observe_times(record);
@@ -225,19 +196,15 @@ void EdgeMetrics::observe(const AnswerReport& report) {
 
 std::string EdgeMetrics::render(const Now& now) {
   const MutexLock lock(mu_);
-  parts_->running.Set(static_cast<double>(now.running));
-  parts_->waiting.Set(static_cast<double>(now.waiting));
+  parts_->running.set(static_cast<double>(now.running));
+  parts_->waiting.set(static_cast<double>(now.waiting));
   for (const std::string_view mode : kModes) {
-    parts_->mode.Add({{"mode", std::string(mode)}}).Set(mode == mode_now(now.link) ? 1 : 0);
+    parts_->mode.with({{"mode", std::string(mode)}}).set(mode == mode_now(now.link) ? 1 : 0);
   }
-  const auto follow = [](prometheus::Counter& counter, std::uint64_t total) {
-    counter.Increment(static_cast<double>(total) - counter.Value());
-  };
-  follow(parts_->spans_exported, now.traces.exported);
-  follow(parts_->spans_dropped, now.traces.dropped);
-  follow(parts_->traceparents, now.traces.malformed);
-  return prometheus::TextSerializer().Serialize(parts_->registry.Collect()) +
-         (now.device ? text_of(*now.device) : "");
+  parts_->spans_exported.raise_to(static_cast<double>(now.traces.exported));
+  parts_->spans_dropped.raise_to(static_cast<double>(now.traces.dropped));
+  parts_->traceparents.raise_to(static_cast<double>(now.traces.malformed));
+  return parts_->registry.text() + (now.device ? text_of(*now.device) : "");
 }
 
 }  // namespace outrider

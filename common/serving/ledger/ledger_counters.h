@@ -3,31 +3,26 @@
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 
 #include "common/serving/ledger/ledger_entry.h"
-
-namespace prometheus {
-class Registry;
-}
+#include "common/serving/telemetry/metric_registry.h"
 
 namespace outrider {
 
 class LedgerCounters final {
  public:
-  using Labels = std::map<std::string, std::string>;
-
   // labels: of all counters; prefix: of all names; bytes: the name that bytes go by.
-  LedgerCounters(prometheus::Registry& registry, const std::string& prefix,
-                 const std::string& bytes, const Labels& labels);
+  LedgerCounters(MetricRegistry& registry, const std::string& prefix, const std::string& bytes,
+                 const MetricLabels& labels);
   ~LedgerCounters();
   LedgerCounters(const LedgerCounters&) = delete;
   LedgerCounters& operator=(const LedgerCounters&) = delete;
 
   // whose: labels of its own.
-  void add(const LedgerEntry& entry, const std::optional<Bill>& bill, const Labels& whose = {});
+  void add(const LedgerEntry& entry, const std::optional<Bill>& bill,
+           const MetricLabels& whose = {});
 
  private:
   struct Totals;

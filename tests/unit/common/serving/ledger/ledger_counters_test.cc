@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
 
 namespace outrider {
 namespace {
@@ -13,7 +11,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(LedgerCounters, SumsStandUnderTheNamesAndLabelsAskedFor) {
-  prometheus::Registry registry;
+  MetricRegistry registry;
   LedgerCounters counters(registry, "here_", "net_bytes_total", {{"model_name", "m"}});
   LedgerEntry entry{.passes = 90, .rows = 1500, .rows_died = 190};
   entry.device = std::chrono::seconds(36);
@@ -22,7 +20,7 @@ TEST(LedgerCounters, SumsStandUnderTheNamesAndLabelsAskedFor) {
   counters.add(entry, bill, {{"tenant", "alice"}});
   counters.add(entry, std::nullopt, {{"tenant", "alice"}});
   counters.add(entry, std::nullopt);
-  const std::string text = prometheus::TextSerializer().Serialize(registry.Collect());
+  const std::string text = registry.text();
   for (const char* line :
        {"here_target_passes_total{model_name=\"m\",tenant=\"alice\"} 180",
         "here_rows_total{model_name=\"m\"} 1500",

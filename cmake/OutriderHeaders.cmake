@@ -23,10 +23,16 @@ endfunction()
 
 outrider_host_headers(outrider_cli11 CLI)
 outrider_host_headers(outrider_json nlohmann)
+# Both compile into what includes them; Debian has no archives of theirs.
+outrider_host_headers(outrider_fmt fmt)
+target_compile_definitions(outrider_fmt INTERFACE FMT_HEADER_ONLY)
+outrider_host_headers(outrider_spdlog spdlog)
+target_compile_definitions(outrider_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+target_link_libraries(outrider_spdlog INTERFACE outrider_fmt Threads::Threads)
 # Highway with our own dispatch (common/base/vector_targets.h). Only its assertions, which sanitizer builds
-# enable, need the library.
+# and the preset debug enable, need the library.
 outrider_host_headers(outrider_highway hwy)
-if(NOT CMAKE_CROSSCOMPILING)
+if(NOT CMAKE_CROSSCOMPILING AND NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   find_library(OUTRIDER_HWY_LIBRARY hwy REQUIRED)
   target_link_libraries(outrider_highway INTERFACE ${OUTRIDER_HWY_LIBRARY})
 endif()

@@ -30,14 +30,12 @@ RUN cmake --preset cuda -DOUTRIDER_GRAMMAR=ON "-DOUTRIDER_GPU_ARCHITECTURES=${AR
  && cmake --build --preset cuda -j "${JOBS}" --target outrider-edge outrider-server
 RUN mkdir /programs \
  && for part in edge server; do \
-      strip -o "/programs/outrider-${part}" "build/cuda/bin/outrider-${part}" \
-      && sh docker/libraries.sh "/programs/outrider-${part}" >"/programs/${part}.packages" || exit 1; \
+      strip -o "/programs/outrider-${part}" "build/cuda/bin/outrider-${part}" || exit 1; \
     done
 
 FROM ${BASE} AS runtime
-RUN --mount=type=bind,from=build,source=/programs,target=/programs \
-    apt-get -q update \
- && apt-get -q -y install --no-install-recommends ca-certificates curl $(cat /programs/*.packages) \
+RUN apt-get -q update \
+ && apt-get -q -y install --no-install-recommends ca-certificates curl \
  && rm -rf /var/lib/apt/lists/*
 USER 1000:1000
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility OUTRIDER_CACHE_DIR=none

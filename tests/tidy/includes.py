@@ -25,13 +25,13 @@ EXTERNAL = [
     (re.compile(r'^proto/.*\.grpc\.pb\.h$'), 'outrider_wire_service'),
     (re.compile(r'^proto/otlp/.*\.pb\.h$'), 'outrider_otlp_messages'),
     (re.compile(r'^(?:google/protobuf/|proto/(?!otlp/).*(?<!\.grpc)\.pb\.h$)'), 'outrider_wire_messages'),
-    (re.compile(r'^spdlog/'), 'spdlog::spdlog'),
-    (re.compile(r'^fmt/'), 'fmt::fmt'),
+    (re.compile(r'^spdlog/'), 'outrider_spdlog'),
+    (re.compile(r'^fmt/'), 'outrider_fmt'),
     (re.compile(r'^CLI/'), 'outrider_cli11'),
     (re.compile(r'^hwy/'), 'outrider_highway'),
     (re.compile(r'^nlohmann/'), 'outrider_json'),
-    (re.compile(r'^unicode/'), 'PkgConfig::ICU'),
-    (re.compile(r'^pcre2\.h$'), 'PkgConfig::PCRE2'),
+    (re.compile(r'^unicode/'), 'outrider_icu'),
+    (re.compile(r'^pcre2\.h$'), 'outrider_pcre2'),
 ]
 
 

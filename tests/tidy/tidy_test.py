@@ -128,7 +128,7 @@ class TidyTest(unittest.TestCase):
                           {'common/base/a.cc': SPDX + '#include "common/engine/model/m.h"\n'})
         self.assert_finds('may not include common/base/a.h: DEPS or PRIVATE_DEPS of edge lack base',
                           {'edge_client/e.h': CLEAN['edge_client/e.h'] + '#include "common/base/a.h"\n'})
-        self.assert_finds('may not include fmt/format.h: base does not list fmt::fmt',
+        self.assert_finds('may not include fmt/format.h: base does not list outrider_fmt',
                           {'common/base/a.cc': SPDX + '#include <fmt/format.h>\n'})
         for list_name, findings in (('PRIVATE_DEPS', 1), ('DEPS', 0)):
             lines = self.findings({'common/engine/model/CMakeLists.txt': f'outrider_library(model {list_name} base)\n'})

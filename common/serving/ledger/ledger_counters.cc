@@ -6,7 +6,7 @@
 namespace outrider {
 namespace {
 
-double count(std::uint64_t number) {
+double to_number(std::uint64_t number) {
   return static_cast<double>(number);
 }
 
@@ -52,13 +52,13 @@ void LedgerCounters::add(const LedgerEntry& entry, const std::optional<Bill>& bi
     all.insert(more.begin(), more.end());
     return all;
   };
-  t.passes.with(whose).add(count(entry.passes));
-  t.rows.with(whose).add(count(entry.rows));
-  t.dead.with(whose).add(count(entry.rows_died));
+  t.passes.with(whose).add(to_number(entry.passes));
+  t.rows.with(whose).add(to_number(entry.rows));
+  t.dead.with(whose).add(to_number(entry.rows_died));
   t.device.with(whose).add(to_seconds(entry.device));
   if (entry.bytes) {
-    t.bytes.with(with({{"direction", "up"}})).add(count(entry.bytes->up));
-    t.bytes.with(with({{"direction", "down"}})).add(count(entry.bytes->down));
+    t.bytes.with(with({{"direction", "up"}})).add(to_number(entry.bytes->up));
+    t.bytes.with(with({{"direction", "down"}})).add(to_number(entry.bytes->down));
   }
   if (entry.joules) t.joules.with(whose).add(*entry.joules);
   if (!bill) return;

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""The units by systemd's own judgement, and what images are made from. The first part skips without Debian's systemd.
+"""The units by systemd's own judgement, and what programs and images are made from. The first part skips without Debian's systemd.
 
   OUTRIDER_BIN=build/release/bin .venv-tests/bin/python3 tests/e2e/packaging_test.py
 
 SPDX-License-Identifier: Apache-2.0
 """
+import hashlib
+import json
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -61,6 +64,43 @@ class Units(unittest.TestCase):
             done = systemd_analyze('security', '--offline=true', f'--threshold={MOST_EXPOSED}', '--no-pager', unit)
             self.assertEqual(done.returncode, 0, done.stdout[-300:] + done.stderr)
             self.assertIn(f'Overall exposure level for {unit.name}', done.stdout)
+
+
+@unittest.skipUnless((BIN.parent / 'build.ninja').exists() and shutil.which('ninja'), 'needs the folder of a build by ninja')
+class Contents(unittest.TestCase):
+    """deploy/package/contents.py about the built programs."""
+
+    def contents(self, *flags):
+        return subprocess.run([sys.executable, ROOT / 'deploy/package/contents.py', '--build', BIN.parent, '--program', 'outrider-edge', '--file',
+                               BIN / 'outrider-edge', '--version', '0.1.0', *map(str, flags)], capture_output=True, text=True, timeout=120, check=False)
+
+    def test_the_bill_names_archives_and_headers_with_their_licences(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.contents('--out', folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            bill = json.loads((Path(folder) / 'sbom.spdx.json').read_text(encoding='utf-8'))
+            licences = {path.name: path.read_text(encoding='utf-8', errors='replace') for path in (Path(folder) / 'licences').iterdir()}
+        ours, *packages = bill['packages']
+        self.assertEqual(ours['checksums'][0]['checksumValue'], hashlib.sha256((BIN / 'outrider-edge').read_bytes()).hexdigest())
+        names = {package['name'] for package in packages}
+        for linked in ('libgrpc-dev', 'libprotobuf-dev', 'libabsl-dev', 'libssl-dev', 'libicu-dev', 'libpcre2-dev', 'liburing-dev', 'libedit-dev'):
+            self.assertIn(linked, names)
+        for included in ('libfmt-dev', 'libspdlog-dev', 'nlohmann-json3-dev', 'libcli11-dev'):
+            self.assertIn(included, names)
+        self.assertFalse([name for name in names if name.startswith(('libc6', 'libstdc++'))], 'a program does not contain these')
+        self.assertEqual(set(licences), names)
+        self.assertIn('Apache', licences['libssl-dev'])
+        contained = {relation['relatedSpdxElement'] for relation in bill['relationships'] if relation['relationshipType'] == 'CONTAINS'}
+        self.assertEqual(contained, {package['SPDXID'] for package in packages})
+        for package in [package for package in packages if package.get('supplier') == 'Organization: Debian']:
+            self.assertTrue(package['versionInfo'])
+            self.assertIn(f'@{package["versionInfo"]}'.replace('+', '%2B').replace(':', '%3A'), package['externalRefs'][0]['referenceLocator'])
+
+    def test_a_program_that_was_not_built_there_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.contents('--out', folder, '--program', 'outrider-none')
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('outrider-none', done.stderr)
 
 
 class Images(unittest.TestCase):

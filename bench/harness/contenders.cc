@@ -117,6 +117,35 @@ const Contender* find_contender(const std::string& name) {
   return nullptr;
 }
 
+// NAME=COMMAND.
+Result<std::vector<GridVariant>> outside_variants(const std::string& text,
+                                                  const std::vector<int>& gammas) {
+  const std::string name = text.substr(0, text.find('='));
+  const std::string command = text.substr(name.size() + 1);
+  const bool is_word = !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
+  if (!is_word || find_contender(name) != nullptr || name == "all") {
+    return invalid_argument("--strategy " + text + ": '" + name +
+                            (is_word ? "' is the name of another" : "' is no name") +
+                            ". Remedy: NAME=COMMAND with a name of a-z, 0-9 and -");
+  }
+  if (command.empty()) {
+    return invalid_argument("--strategy " + text + " names no command. Remedy: " + name +
+                            "=\"python3 FILE\"");
+  }
+  const auto program = std::make_shared<OutsideProgram>(name, command);
+  GridVariant base = variant_of(StrategyChoice(program->guest()));
+  base.outside = program;
+  std::vector<GridVariant> variants;
+  for (const int gamma : gammas.empty() ? std::vector<int>{OutsidePlan{}.length} : gammas) {
+    variants.push_back(base);
+    variants.back().gamma = gamma;
+    if (gammas.size() > 1) variants.back().name += " γ=" + std::to_string(gamma);
+  }
+  return variants;
+}
+
 Status unknown_contender(const std::string& name) {
   std::string all;
   for (const std::string& one : contender_names()) all += " " + one;
@@ -151,6 +180,15 @@ Result<std::vector<GridVariant>> contenders(const std::vector<std::string>& name
       for (const Contender& contender : std::span(kContenders).first(kInAll)) {
         OUTRIDER_RETURN_IF_ERROR(add(contender));
       }
+      continue;
+    }
+    if (name.find('=') != std::string::npos) {
+      OUTRIDER_ASSIGN_OR_RETURN(const std::vector<GridVariant> theirs,
+                                outside_variants(name, gammas));
+      if (!seen.insert(theirs.front().outside->guest().name).second) {
+        return invalid_argument("--strategy " + name + " stands twice");
+      }
+      variants.insert(variants.end(), theirs.begin(), theirs.end());
       continue;
     }
     const Contender* contender = find_contender(name);

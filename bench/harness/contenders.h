@@ -35,13 +35,15 @@ namespace outrider {
 //                             drafts on while the target's pass runs
 //   mirror-plain mirror-exits mirror-fanout   mirror without exits and second guesses, with one of
 //                             the two: what each adds
+//   NAME=COMMAND              what another program decides (bench/lab/outside_strategy.h)
 
 // In the order of the list above.
 std::vector<std::string> contender_names();
 
 // The variants of these names; "all" means those up to edge-only. gammas:
 // the draft lengths; a contender whose rounds have one gets a variant for each. Empty: each uses
-// its own. INVALID_ARGUMENT for an unknown name, with the nearest one, and for a repeated one.
+// its own. INVALID_ARGUMENT for an unknown name, with the nearest one, for a repeated one, and for
+// a program's name that is another's or no word.
 Result<std::vector<GridVariant>> contenders(const std::vector<std::string>& names,
                                             const std::vector<int>& gammas);
 

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/lab/outside_strategy.h"
 #include "common/base/enum_names.h"
 #include "common/decoding/drafting/growth_policy.h"
 #include "common/decoding/verify/scheduling/scheduler_types.h"
@@ -82,6 +84,7 @@ struct GridVariant {
   bool uses_exits = false;     // if its edge asks for them
   bool without_exits = false;  // its server has no exits
   DraftPlace place = DraftPlace::kEdge;
+  std::shared_ptr<OutsideProgram> outside = {};  // decides, where strategy is its guest
   bool drafts_blocks = false;  // one step of the draft guesses a whole round; virtual clock only
   // The source by which its server drafts, with the same draft model; virtual clock only.
   DraftSource server_drafts = DraftSource::kNone;

@@ -258,6 +258,7 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
   SimEdgeSetup setup = setup_of(variant, prompt, setting.sampling);
   setup.decoding.observer = observer;
   Result<VirtualAnswer> answer = answer_in_virtual_time(devices, std::move(setup));
+  if (variant.outside != nullptr) OUTRIDER_RETURN_IF_ERROR(variant.outside->status());
   if (answer.ok() && by_model) experience = answer->draft_experience;
   return answer;
 }

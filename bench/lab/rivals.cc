@@ -155,9 +155,9 @@ std::unique_ptr<SpeculationStrategy> make_rival(const SpeculationOptions& option
   return std::make_unique<Rival>(round_of(options));
 }
 
-constexpr GuestStrategy kStrategies[] = {{"specedge", make_rival<SpecEdgeStrategy>},
-                                         {"ssd", make_rival<SsdStrategy>},
-                                         {"picospec", make_rival<PicoSpecStrategy>}};
+const GuestStrategy kStrategies[] = {{"specedge", make_rival<SpecEdgeStrategy>},
+                                     {"ssd", make_rival<SsdStrategy>},
+                                     {"picospec", make_rival<PicoSpecStrategy>}};
 
 }  // namespace
 

@@ -239,6 +239,11 @@ Result<std::vector<GridSetting>> with_data_sets(const RunFlags& flags,
 Status check_variants(const std::vector<GridVariant>& variants, const RunFlags& flags) {
   const std::string& server = flags.grid.plan.server;
   for (const GridVariant& variant : variants) {
+    if (variant.outside != nullptr && flags.clock != RunClock::kVirtual) {
+      return invalid_argument(
+          "--strategy " + variant.name +
+          "=..: a program decides in virtual time only. Remedy: --clock virtual");
+    }
     const bool emulated = variant.server_drafts != DraftSource::kNone || variant.drafts_blocks ||
                           variant.place == DraftPlace::kStrongEdge;
     if (emulated && flags.clock != RunClock::kVirtual) {
@@ -291,7 +296,8 @@ void add_compared_flags(CLI::App& command, RunFlags& flags) {
           "edge); mirror-sd: Mirror-SD; ar-server, mirror-server: the server drafts too "
           "(ar-server-model, ar-server-lookup: by one source; ar-server-alone, "
           "mirror-server-alone: a draft model on a device of its own); mirror-plain, mirror-exits, "
-          "mirror-fanout: mirror without both, or with one")
+          "mirror-fanout: mirror without both, or with one; NAME=COMMAND: what a program decides "
+          "(docs/lab.md)")
       ->delimiter(',')
       ->group(kGridGroup);
   command

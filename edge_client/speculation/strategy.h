@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -161,7 +162,7 @@ struct SpeculationOptions;  // speculation_options.h
 
 struct GuestStrategy {
   const char* name;
-  std::unique_ptr<SpeculationStrategy> (*make)(const SpeculationOptions& options);
+  std::function<std::unique_ptr<SpeculationStrategy>(const SpeculationOptions& options)> make;
 };
 
 using StrategyChoice = OwnOrGuest<Strategy, GuestStrategy>;

@@ -92,7 +92,7 @@ Status cannot_start(const char* program, int error) {
 }
 
 // fork() instead of posix_spawn(), which cannot make the child end with its parent.
-Result<pid_t> fork_program(const std::vector<char*>& argv, int out, int err) {
+Result<pid_t> fork_program(const std::vector<char*>& argv, int out, int err, int in) {
   OUTRIDER_ASSIGN_OR_RETURN(Pipe failure, make_pipe());  // the started program closes it
   const pid_t parent = getpid();
   const pid_t pid = fork();
@@ -102,7 +102,8 @@ Result<pid_t> fork_program(const std::vector<char*>& argv, int out, int err) {
     constexpr int kNotStarted = 127;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(kNotStarted);  // the parent ended before prctl()
-    if (dup2(out, STDOUT_FILENO) >= 0 && (err < 0 || dup2(err, STDERR_FILENO) >= 0)) {
+    if (dup2(out, STDOUT_FILENO) >= 0 && (err < 0 || dup2(err, STDERR_FILENO) >= 0) &&
+        (in < 0 || dup2(in, STDIN_FILENO) >= 0)) {
       execve(argv[0], argv.data(), environ);
     }
     const int error = errno;
@@ -133,7 +134,7 @@ Result<std::string> sibling_program(const std::string& name) {
   return path.string();
 }
 
-Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err) {
+Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err, int in) {
   std::vector<char*> argv{const_cast<char*>(options.program.c_str())};
   for (const std::string& argument : options.arguments) {
     argv.push_back(const_cast<char*>(argument.c_str()));
@@ -145,7 +146,7 @@ Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err) {
     OUTRIDER_ASSIGN_OR_RETURN(InNamespace entered, InNamespace::enter(*options.network_namespace));
     inside.emplace(std::move(entered));
   }
-  return fork_program(argv, out, err);
+  return fork_program(argv, out, err, in);
 }
 
 Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout,

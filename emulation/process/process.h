@@ -54,8 +54,8 @@ struct ProcessOptions {
 // The path of a program in the folder of this one.
 Result<std::string> sibling_program(const std::string& name);
 
-// err < 0: our own stderr. The caller keeps both.
-Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err);
+// err, in < 0: our own stderr and stdin. The caller keeps all.
+Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err, int in = -1);
 
 struct FinishedProcess {
   int exit_code = 0;  // 128 + the signal that ended it

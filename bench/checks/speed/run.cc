@@ -72,7 +72,8 @@ Json run_identity(const RunFlags& flags, const GridPlan& plan) {
   Json variants = Json::array();
   for (const GridVariant& variant : plan.variants) {
     const int gamma = variant.gamma > 0 ? variant.gamma : plan.gamma;
-    variants.push_back(variant.name + ", " + std::to_string(gamma));
+    const std::string by = variant.outside == nullptr ? "" : ", " + variant.outside->command();
+    variants.push_back(variant.name + ", " + std::to_string(gamma) + by);
   }
   return {{"target", plan.target},
           {"draft", plan.draft},

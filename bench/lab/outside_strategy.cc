@@ -63,7 +63,7 @@ Status read_field(const std::string& field, const Json& value, OutsidePlan& plan
                           "send");
 }
 
-// What the program decides, for one answer.
+// The decisions of the program for one answer.
 class OutsideStrategy final : public SpeculationStrategy {
  public:
   OutsideStrategy(OutsideProgram& program, std::size_t length)

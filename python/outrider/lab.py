@@ -50,7 +50,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done until the next verdict."""
+    """The work until the next verdict."""
     length: int = 4             # tokens drafted in a round, 0 to 64; 0: the target decodes alone
     least_chance: float = 0.0   # a round ends before the token with which its chance falls below this
     ahead: bool = False         # drafts while a verdict is awaited, instead of resting

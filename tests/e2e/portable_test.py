@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What both programs need of a system: the C and C++ libraries, in versions that Debian 12, Ubuntu 22.04 and JetPack 6 have.
+"""The needs of both programs: the C and C++ libraries, in versions that Debian 12, Ubuntu 22.04 and JetPack 6 have.
 
   OUTRIDER_BIN=build/release/bin .venv-tests/bin/python3 tests/e2e/portable_test.py
 
@@ -15,7 +15,7 @@ from runner import run_tests
 
 PROGRAMS = (BIN / 'outrider-edge', BIN / 'outrider-server')
 LIBRARIES = {'libc.so.6', 'libm.so.6', 'libstdc++.so.6', 'libgcc_s.so.1', 'ld-linux-x86-64.so.2', 'ld-linux-aarch64.so.1'}
-# Of glibc 2.34 and GCC 12, as the packages' dependencies say (deploy/CMakeLists.txt).
+# The versions of glibc 2.34 and GCC 12, as the packages' dependencies say (deploy/CMakeLists.txt).
 NEWEST = {'GLIBC': (2, 34), 'GLIBCXX': (3, 4, 30), 'CXXABI': (1, 3, 13), 'GCC': (12, 0, 0)}
 
 

@@ -5,7 +5,8 @@
 //   answers.with({{"reason", "stop"}}).add();
 //   registry.text();
 //
-// What a registry returns by reference lives as long as the registry. A name is registered once.
+// Metrics that a registry returns by reference live as long as the registry. A name is registered
+// once.
 //
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once

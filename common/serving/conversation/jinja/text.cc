@@ -72,7 +72,12 @@ std::size_t find_from(std::string_view text, std::string_view wanted, std::size_
         static_cast<const char*>(::memmem(here.data(), here.size(), wanted.data(), wanted.size()));
     const auto length =
         found != nullptr ? static_cast<std::size_t>(found - here.data()) : here.size();
-    steps.look(length + wanted.size());
+    // Repeated beginnings of what is searched cost a search several looks at each byte.
+    if (wanted.size() == 1) {
+      steps.look(length + 1);
+    } else {
+      steps.look_closely(length + wanted.size());
+    }
     if (found != nullptr) return at + length;
   }
   return std::string_view::npos;

@@ -130,7 +130,7 @@ Status WorkQueue::Kind::push(const std::string& group, Job job) {
       own.bytes = held;
       if (own.waiting.empty()) turns_.push_back(group);
       own.waiting.push_back(std::move(job));
-      changed_.notify_all();
+      changed_.notify_one();
     }
   }
   for (const Job& gone : dropped) {
@@ -187,7 +187,7 @@ void WorkQueue::Kind::run() {
     group.bytes -= job.bytes;
     bytes_ -= job.bytes;
     if (group.bytes == 0) groups_.erase(name);
-    changed_.notify_all();  // the group may have another now
+    // Where this end lets a job begin, this thread itself takes it: no other has to wake.
   }
 }
 

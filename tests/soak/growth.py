@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from company import Clients, draw_request
+from company import Answer, Clients, draw_request
 from edges import Server
 from outcome import Outcome, bootstrap
 from storm import resident_mib
@@ -44,13 +44,13 @@ class Asking:
             number = random_.randrange(len(self.requests))
             kind = random_.choices(KINDS, (8, 4, 1))[0]
             try:
-                text = self.clients.ask(self.requests[number], kind)
+                answer = self.clients.ask(self.requests[number], kind)
             except (OSError, RuntimeError, http.client.HTTPException) as error:
-                text, kind = repr(error), f'{kind}, no answer'
+                answer, kind = Answer(refusal=repr(error)), f'{kind}, no answer'
             with self.lock:
                 self.answers += 1
-                if kind != 'leaves' and text != self.expected[number]:
-                    self.outcome.fail(f'request {number} ({kind}): alone {self.expected[number]!r}, now {text!r}')
+                if kind != 'leaves' and answer != self.expected[number]:
+                    self.outcome.fail(f'request {number} ({kind}): alone {self.expected[number]}, now {answer}')
 
     def stop(self):
         self.over.set()
@@ -66,7 +66,9 @@ def main():
     options = parser.parse_args()
     outcome = Outcome('growth')
     random_ = random.Random(1)
-    requests = [draw_request(random_, number) for number in range(options.requests)]
+    requests = [draw_request(random_, number, 'plain') for number in range(options.requests)]
+    for request in requests:
+        del request['model']  # this server has no levels
     with Server('--http-port', '0', '--kv-cache-memory', '64M', '--max-concurrent-sessions', options.clients) as server:
         asking = Asking(Clients(server), requests, options.clients, outcome)
         samples, end = [], time.monotonic() + 60 * options.minutes

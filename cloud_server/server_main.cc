@@ -120,7 +120,7 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target,
     std::printf("  kv memory    %lld MiB\n", static_cast<long long>(bytes >> 20));
   }
   if (flags.target.pacer != nullptr) {
-    std::printf("  pace         emulated: %s ms a pass\n", flags.target.pacer->about().c_str());
+    std::printf("  pace         emulated: %s\n", flags.target.pacer->about().c_str());
   }
   std::printf("  listening    %s%s\n", server.rpc_address().to_string().c_str(),
               about_access(flags).c_str());

@@ -1,7 +1,13 @@
-// outrider-lab-server: outrider-server with emulated devices, and with exits that are ranked and
-// scored in other ways. The bench starts it; it is not packaged.
-// SPDX-License-Identifier: Apache-2.0
+// outrider-lab-server: outrider-server with emulated devices, with passes that wait until a test
+// lets them go, and with exits that are ranked and scored in other ways. The bench and the tests
+// start it; it is not packaged. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <fstream>
 #include <memory>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "cloud_server/options.h"
 #include "cloud_server/server_main.h"
@@ -14,14 +20,70 @@ namespace {
 
 constexpr char kLabGroup[] = "Laboratory";
 
-// What --pace-pass-ms and --pace-exit-cost say, in whichever order they stand.
+// A pass that computes the position which the file names, or a later one, waits until the file
+// names a position behind it, or is gone. So an answer is held in its middle, however fast the
+// machine is, until a test has done there what it is about.
+class HeldModel final : public Model {
+ public:
+  HeldModel(std::unique_ptr<Model> model, std::string file, Clock& clock)
+      : model_(std::move(model)), file_(std::move(file)), clock_(clock) {}
+
+  const ModelInfo& info() const override { return model_->info(); }
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_->new_pages(count);
+  }
+  Status forward(std::span<const Row> rows, PassOutput& out) override {
+    while (is_held(rows)) {
+      if (out.is_abandoned()) return cancelled("the pass was abandoned");
+      clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));
+    }
+    return model_->forward(rows, out);
+  }
+  Status check_unchanged() const override { return model_->check_unchanged(); }
+
+ private:
+  bool is_held(std::span<const Row> rows) const {
+    Position first_held = 0;
+    if (!(std::ifstream(file_) >> first_held)) return false;
+    return std::ranges::any_of(
+        rows, [&](const Row& row) { return row.cache->slots().position(row.slot) >= first_held; });
+  }
+
+  const std::unique_ptr<Model> model_;
+  const std::string file_;
+  Clock& clock_;
+};
+
+// What --pace-pass-ms, --pace-exit-cost and --hold say, in whichever order they stand.
 struct PaceFlags {
   PaceCurve curve;
   double exit_cost = 1;
+  std::string hold_file;
+};
 
-  std::shared_ptr<ModelPacer> pacer() const {
-    return curve.empty() ? nullptr : std::make_shared<CurvePacer>(curve, exit_cost);
+class LabPacer final : public ModelPacer {
+ public:
+  explicit LabPacer(const PaceFlags& flags)
+      : curve_(flags.curve, flags.exit_cost),
+        is_paced_(!flags.curve.empty()),
+        hold_file_(flags.hold_file) {}
+
+  std::unique_ptr<Model> pace(std::unique_ptr<Model> model, Clock& clock) override {
+    if (!hold_file_.empty())
+      model = std::make_unique<HeldModel>(std::move(model), hold_file_, clock);
+    return is_paced_ ? curve_.pace(std::move(model), clock) : std::move(model);
   }
+  PaceCounts counts() const override { return curve_.counts(); }
+  std::string about() const override {
+    std::string said = is_paced_ ? curve_.about() + " ms a pass" : "";
+    if (hold_file_.empty()) return said;
+    return said + (said.empty() ? "" : "; ") + "passes wait for " + hold_file_;
+  }
+
+ private:
+  CurvePacer curve_;
+  const bool is_paced_;
+  const std::string hold_file_;
 };
 
 void add_lab_flags(CLI::App& app, ServerFlags& flags, PaceFlags& pace) {
@@ -38,18 +100,28 @@ void add_lab_flags(CLI::App& app, ServerFlags& flags, PaceFlags& pace) {
              "Emulate a slower device: each pass takes MS; or ROWS:MS,ROWS:MS,..", PaceCurve::parse,
              [&](const PaceCurve& curve) {
                pace.curve = curve;
-               flags.target.pacer = pace.pacer();
+               flags.target.pacer = std::make_shared<LabPacer>(pace);
              })
       ->group(kLabGroup);
   app.add_option_function<double>(
          "--pace-exit-cost",
          [&](double cost) {
            pace.exit_cost = cost;
-           flags.target.pacer = pace.pacer();
+           if (flags.target.pacer != nullptr) flags.target.pacer = std::make_shared<LabPacer>(pace);
          },
          "Of --pace-pass-ms: a pass with early exits takes so many times as long")
       ->check(CLI::Range(1.0, 10.0))
       ->default_str("1")
+      ->group(kLabGroup);
+  app.add_option_function<std::string>(
+         "--hold",
+         [&](const std::string& file) {
+           pace.hold_file = file;
+           flags.target.pacer = std::make_shared<LabPacer>(pace);
+         },
+         "A pass that computes the position which FILE names, or a later one, waits until FILE "
+         "names one behind it or is gone")
+      ->type_name("FILE")
       ->group(kLabGroup);
 }
 

@@ -20,13 +20,13 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import ANSWER_SECONDS, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, eventually, free_port
+from programs import ANSWER_SECONDS, DRAFT, FORGETFUL, TARGET, Edge, HeldServer, Server, edge, eventually, free_port
 from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 CHAT_LINE = f'{PROMPT.splitlines()[0]} red chair ahead at 1.0 m. Find it.'
 LONG_ANSWER = ('-n', '60', '--temp', '1', '--seed', '11')
-PACED = (*FORGETFUL, '--pace-pass-ms', '200')  # slow enough that a test can act in the middle of an answer
+HELD_TOKENS = 20  # about half of the long answer
 
 
 class WithServer(unittest.TestCase):
@@ -426,29 +426,40 @@ class Settings(unittest.TestCase):
 class BrokenLinks(unittest.TestCase):
     COMMON = ('--model', DRAFT, '-p', PROMPT, '--json', *LONG_ANSWER)
 
+    @classmethod
+    def setUpClass(cls):
+        with Server() as server:
+            cls.prompt_tokens = {prompt: edge('run', '--server', server.address, '--tokenizer', DRAFT, '-p', prompt, '-n', '1',
+                                              '--json').json['prompt_tokens'] for prompt in (PROMPT, CHAT_LINE)}
+
+    def hold(self, server, prompt=PROMPT):
+        """From now on no answer to the prompt goes beyond its middle."""
+        server.hold(self.prompt_tokens[prompt] + HELD_TOKENS)
+
     def start(self, server, *flags):
         """An edge in the middle of its answer."""
+        self.hold(server)
         running = Edge('run', '--server', server.address, *self.COMMON, *flags)
         self.assertTrue(running.process.stdout.read(1), 'the answer ended before its first letter')
         return running
 
     def test_a_killed_server_that_comes_back_costs_no_token(self):
-        with Server(*PACED, port=free_port()) as server:
+        with HeldServer(*FORGETFUL, port=free_port()) as server:
             undisturbed = edge('run', '--server', server.address, *self.COMMON)
             running = self.start(server)
             server.kill()
-            with Server(*PACED, port=server.port):
+            with Server(*FORGETFUL, port=server.port):
                 answer = running.wait()
         self.assertEqual(answer.code, 0, answer.err)
         self.assertGreaterEqual(answer.json['reconnects'], 1)
         self.assertEqual(answer.json['ids'], undisturbed.json['ids'])
 
     def test_another_model_in_the_server_s_place_ends_the_answer_with_what_is_there(self):
-        with Server(*PACED, port=free_port()) as server:
+        with HeldServer(*FORGETFUL, port=free_port()) as server:
             whole = edge('run', '--server', server.address, *self.COMMON)
             running = self.start(server)
             server.kill()
-            with Server(*PACED, port=server.port, model=DRAFT):
+            with Server(*FORGETFUL, port=server.port, model=DRAFT):
                 answer = running.wait()
         self.assertEqual(answer.code, 1, answer.err)
         self.assertIn('fingerprint', answer.err)
@@ -457,7 +468,7 @@ class BrokenLinks(unittest.TestCase):
         self.assertEqual(kept, whole.json['ids'][:len(kept)])
 
     def test_a_server_that_stays_away_ends_the_answer_with_what_is_there(self):
-        with Server(*PACED) as server:
+        with HeldServer(*FORGETFUL) as server:
             whole = edge('run', '--server', server.address, *self.COMMON)
             running = self.start(server, '--reconnect-timeout', '2')
             server.kill()
@@ -469,13 +480,14 @@ class BrokenLinks(unittest.TestCase):
         self.assertEqual(kept, whole.json['ids'][:len(kept)])
 
     def test_ctrl_c_prints_the_stats_and_frees_the_server(self):
-        with Server(*PACED, '--max-concurrent-sessions', '1') as server:
+        with HeldServer(*FORGETFUL, '--max-concurrent-sessions', '1') as server:
             running = self.start(server)
             running.interrupt()
             answer = running.wait()
             self.assertEqual(answer.code, 130, answer.err)
             self.assertEqual(answer.json['stop_reason'], 'cancelled')
             self.assertIn('target passes', answer.out + answer.err)
+            server.release()
             after = edge('run', '--server', server.address, '--model', DRAFT, '-p', PROMPT,
                          '-n', '3', '--json')
             self.assertEqual(after.code, 0, after.err)
@@ -491,7 +503,8 @@ class BrokenLinks(unittest.TestCase):
                     self.assertEqual(running.wait().code, 130)
 
     def test_ctrl_c_at_any_time_ends_an_answer_with_130(self):
-        with Server(*PACED) as server:
+        with HeldServer(*FORGETFUL) as server:
+            self.hold(server)
             for milliseconds in range(0, 400, 40):
                 running = Edge('run', '--server', server.address, *self.COMMON)
                 self.wait_until_signals_are_taken(running)
@@ -535,7 +548,8 @@ class BrokenLinks(unittest.TestCase):
                    ANSWER_SECONDS)
 
     def test_ctrl_c_in_a_piped_chat_ends_it_after_the_stats(self):
-        with Server(*PACED) as server:
+        with HeldServer(*FORGETFUL) as server:
+            self.hold(server, CHAT_LINE)
             running, said = self.start_chat(server)
             running.process.stdin.write(f'{CHAT_LINE}\nAnd now?\n/stats\n')
             running.process.stdin.flush()
@@ -548,6 +562,7 @@ class BrokenLinks(unittest.TestCase):
 
     def start_chat_at_a_terminal(self, server):
         """The chat in the midst of its first answer, what it says beside it, and the keyboard's end of its terminal."""
+        self.hold(server, CHAT_LINE)
         keyboard, terminal = pty.openpty()
         self.addCleanup(os.close, keyboard)
         running, said = self.start_chat(server, stdin=terminal)
@@ -557,7 +572,7 @@ class BrokenLinks(unittest.TestCase):
         return running, said, keyboard
 
     def test_ctrl_c_at_a_terminal_goes_back_to_the_prompt(self):
-        with Server(*PACED) as server:
+        with HeldServer(*FORGETFUL) as server:
             running, said, keyboard = self.start_chat_at_a_terminal(server)
             running.interrupt()
             self.wait_for_words(said, 'cancelled')
@@ -570,7 +585,7 @@ class BrokenLinks(unittest.TestCase):
         self.assertEqual(err.count('target passes'), 2, 'of the answer and of /stats')
 
     def test_sigterm_at_a_terminal_ends_the_chat_after_the_stats(self):
-        with Server(*PACED) as server:
+        with HeldServer(*FORGETFUL) as server:
             running, said, _ = self.start_chat_at_a_terminal(server)
             running.process.terminate()
             answer, err = running.wait(), said.read_text(encoding='utf-8')
@@ -578,9 +593,11 @@ class BrokenLinks(unittest.TestCase):
         self.assertEqual(err.count('target passes'), 1)
 
     def test_a_drained_server_lets_its_answers_finish(self):
-        with Server(*PACED) as server:
+        with HeldServer(*FORGETFUL) as server:
             running = self.start(server)
             server.process.terminate()
+            eventually(lambda: 'shutting down' in ''.join(server.log))
+            server.release()
             answer = running.wait()
             self.assertEqual(server.stop(), 0, ''.join(server.log))
         self.assertEqual(answer.code, 0, answer.err)

@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.request
@@ -29,7 +30,7 @@ CLEAN_ENVIRONMENT['OUTRIDER_STATE_DIR'] = 'none'
 
 
 # Flags and values that only the laboratory's programs have (bench/lab).
-LABORATORY = ('--pace-pass-ms', '--pace-exit-cost', '--server-queue', '--exit-score',
+LABORATORY = ('--hold', '--pace-pass-ms', '--pace-exit-cost', '--server-queue', '--exit-score',
               '--pace-step-ms', '--flash-bandwidth', '--client-queue', '--tree-widths',
               'specedge', 'ssd', 'picospec', 'fixed', 'top-n')
 
@@ -184,6 +185,30 @@ class Server:
 
     def __exit__(self, *_):
         self.stop()
+
+
+class HeldServer(Server):
+    """A server that holds an answer in its middle, where a test can act however fast or loaded the machine is: no pass
+    computes the position that hold() names, or a later one, before release(). Positions count prompt and answer."""
+
+    def __init__(self, *flags, **options):
+        with contextlib.ExitStack() as folders:
+            self._held = Path(folders.enter_context(tempfile.TemporaryDirectory())) / 'position'
+            super().__init__(*flags, '--hold', self._held, **options)
+            self._folders = folders.pop_all()
+
+    def hold(self, position):
+        written = self._held.with_suffix('.new')
+        written.write_text(str(position), encoding='utf-8')
+        written.replace(self._held)
+
+    def release(self):
+        self._held.unlink(missing_ok=True)
+
+    def __exit__(self, *_):
+        self.release()
+        self.stop()
+        self._folders.close()
 
 
 class Answer:

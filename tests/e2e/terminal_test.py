@@ -9,14 +9,14 @@ import json
 import re
 import unittest
 
-from programs import BIN, DRAFT, FORGETFUL, TARGET, Server, edge, eventually, free_port
+from programs import BIN, DRAFT, FORGETFUL, TARGET, HeldServer, Server, edge, eventually, free_port
 from runner import run_tests
 from terminal import (BACKSPACE, CTRL_C, CTRL_D, DELETE, END_KEYS, FUNCTION_KEYS, HOME_KEYS, LEFT, PAGE_KEYS, UP, Terminal,
                       pasted)
 
 ASKED = 'You drive a robot. A red chair stands ahead at 1.0 m. Find it.'
 LONG = ('-n', '60', '--temp', '1', '--seed', '11')
-PACED = (*FORGETFUL, '--pace-pass-ms', '150')
+HELD_TOKENS = 20  # about half of the long answer
 LOG_LINE = re.compile(r'\d\d:\d\d:\d\d\.\d\d\d (info|warning) ')
 
 
@@ -88,10 +88,12 @@ class LogLines(unittest.TestCase):
     def answer_over_a_lost_link(self, *flags):
         """The screen's rows after an answer whose server goes away and comes back, and the answer."""
         port = free_port()
-        server = Server(*PACED, port=port)
+        server = HeldServer(*FORGETFUL, port=port)
         self.addCleanup(lambda: server.stop())
         talk = ('--server', server.address, *LONG, *flags)
-        wanted = edge('run', '--model', DRAFT, '-p', ASKED, '--json', *talk).json['text']
+        whole = edge('run', '--model', DRAFT, '-p', ASKED, '--json', *talk).json
+        wanted = whole['text']
+        server.hold(whole['prompt_tokens'] + HELD_TOKENS)
         with chat(*talk) as terminal:
             terminal.wait_for_prompt()
             terminal.type(ASKED + '\r')
@@ -116,12 +118,15 @@ class LogLines(unittest.TestCase):
 
 class Interrupted(unittest.TestCase):
     def test_ctrl_c_cancels_the_answer_and_the_conversation_goes_on(self):
-        with Server(*PACED) as server, chat('--server', server.address, *LONG) as terminal:
+        with HeldServer(*FORGETFUL) as server, chat('--server', server.address, *LONG) as terminal:
+            whole = edge('run', '--server', server.address, '--model', DRAFT, '-p', ASKED, '--json', *LONG).json
+            server.hold(whole['prompt_tokens'] + HELD_TOKENS)
             terminal.wait_for_prompt()
             terminal.type(ASKED + '\r')
             terminal.wait_for('^I ')  # the answer
             terminal.type(CTRL_C)
             terminal.wait_for('cancelled')
+            server.release()
             terminal.wait_for_prompt()
             terminal.type(UP + BACKSPACE + '!\r')
             terminal.wait_for('it!$')

@@ -123,7 +123,7 @@ std::string laboratory_hint(std::string_view flag, std::string_view error) {
        {"--client-queue", "--flash-bandwidth", "--pace-step-ms", "--tree-widths"},
        {"specedge", "ssd", "picospec", "fixed", "top-n"}},
       {"outrider-lab-server",
-       {"--exit-score", "--pace-exit-cost", "--pace-pass-ms", "--server-queue"}}};
+       {"--exit-score", "--hold", "--pace-exit-cost", "--pace-pass-ms", "--server-queue"}}};
   for (const Laboratory& laboratory : kLaboratories) {
     const bool has_value = std::ranges::any_of(laboratory.values, [&](std::string_view value) {
       return error.find(": " + std::string(value) + " not in ") != std::string_view::npos;

@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LISTS = Path('/var/lib/dpkg/info')  # which files each installed package holds
 SOURCES = ROOT / '.cache'           # source archives, unpacked
-# What a system has anyway. Templates of the C++ library and of the compiler are free of conditions (runtime library exception).
+# Packages that a system has anyway. Templates of the C++ library and of the compiler are free of conditions (runtime library exception).
 OF_THE_SYSTEM = re.compile(r'^(?:libc6-dev|libc-dev-bin|linux-libc-dev|libstdc\+\+-\d+-dev|libgcc-\d+-dev)(?:-\w+-cross)?$')
 
 

@@ -1,6 +1,7 @@
 // The edge as an OpenAI server on localhost, and a page to chat in.
 //
-//   POST /v1/chat/completions  /v1/completions   answers, whole or streamed
+//   POST /v1/chat/completions  /v1/responses
+//        /v1/completions                         answers, whole or streamed
 //   POST /tokenize  /detokenize                  {"content": TEXT} to {"tokens": [..]} and back
 //   GET  /v1/models  /metrics  /                 what there is, figures, the page
 //   GET  /health/live  /health/ready  /version   health_routes.h; ready: a target can be reached,

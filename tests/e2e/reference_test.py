@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""docs/http.md holds what /openapi.json says, which both programs serve alike.
+"""docs/http.md and docs/responses.md hold what /openapi.json says, which both programs serve alike.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/reference_test.py
-  OUTRIDER_WRITE=1 OUTRIDER_BIN=build/release/bin tests/e2e/reference_test.py     writes the page's tables anew
+  OUTRIDER_WRITE=1 OUTRIDER_BIN=build/release/bin tests/e2e/reference_test.py     writes their tables anew
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from programs import DRAFT, Edge, Server, free_port, wait_until_served
 from runner import run_tests
 
-PAGE = Path(__file__).resolve().parents[2] / 'docs/http.md'
+PAGES = [Path(__file__).resolve().parents[2] / 'docs' / name for name in ('http.md', 'responses.md')]
 SECTION = re.compile(r'(<!-- made of /openapi\.json: (\S+) -->\n)(.*?)(<!-- end -->)', re.DOTALL)
 IGNORED = 'Is ignored: it cannot change the text.'
 IDLE = 'Is accepted with a value that asks for nothing, as here.'
@@ -44,22 +44,23 @@ def kind(schema):
 
 
 def fields_table(schema, known):
-    """The fields; those that are known from another route by their names only."""
+    """The fields; those that are known from another route by their names only, or, if they ask for nothing, together."""
     rows, same, idle, ignored = ['| field | value | meaning |', '|---|---|---|'], [], [], []
     for name, field in schema['properties'].items():
         if known.get(name) == field:
-            same.append(f'`{name}`')
+            if field['description'] not in (IGNORED, IDLE):
+                same.append(f'`{name}`')
         elif field.get('description') == IGNORED:
             ignored.append(f'`{name}`')
         elif field.get('description') == IDLE:
-            idle.append(f'`{name}`: ' + ', '.join(f'`{json.dumps(value)}`' for value in field['enum']))
+            idle += [f'`{name}={json.dumps(value, separators=(",", ":"))}`' for value in field['enum']]
         else:
             rows.append(f'| `{name}` | {kind(field)} | {field["description"]} |')
     if same:
-        rows.append('| others | as in chats | ' + ', '.join(same) + ' |')
+        rows.append('| others | as in chats | ' + ', '.join(same) + '; and what asks for nothing or is ignored there |')
     text = '\n'.join(rows) + '\n'
     if idle:
-        text += '\nValues that ask for nothing are accepted: ' + '; '.join(idle) + '.\n'
+        text += '\nValues that ask for nothing are accepted: ' + ', '.join(idle) + '.\n'
     if ignored:
         text += '\nThese fields are ignored, as they cannot change the text: ' + ', '.join(ignored) + '.\n'
     return text
@@ -85,7 +86,7 @@ def made(page, document):
 
 
 class Reference(unittest.TestCase):
-    def test_the_page_is_made_of_what_both_programs_serve(self):
+    def test_the_pages_are_made_of_what_both_programs_serve(self):
         http, port = free_port(), free_port()
         with Server('--http-port', http) as server:
             document = fetch(f'http://127.0.0.1:{http}')
@@ -94,12 +95,19 @@ class Reference(unittest.TestCase):
             self.assertEqual(fetch(f'http://127.0.0.1:{port}'), document)
             edge.interrupt()
             edge.wait()
-        page = PAGE.read_text(encoding='utf-8')
+        texts = {page: page.read_text(encoding='utf-8') for page in PAGES}
         if os.environ.get('OUTRIDER_WRITE'):
-            PAGE.write_text(made(page, document), encoding='utf-8')
-            self.skipTest('the page was written anew')
-        self.assertGreaterEqual(len(SECTION.findall(page)), 5)
-        self.assertEqual(page, made(page, document), 'write it anew: OUTRIDER_WRITE=1 tests/e2e/reference_test.py')
+            for page, text in texts.items():
+                page.write_text(made(text, document), encoding='utf-8')
+            self.skipTest('the pages were written anew')
+        self.assertGreaterEqual(sum(len(SECTION.findall(text)) for text in texts.values()), 6)
+        routes = [operations['post']['requestBody']['content']['application/json']['schema']['properties']
+                  for path, operations in document['paths'].items() if path.startswith('/v1/') and 'post' in operations]
+        idle = [{name for name, field in fields.items() if field['description'] in (IGNORED, IDLE)} for fields in routes]
+        for fields in routes:
+            self.assertLessEqual(idle[0], set(fields), 'what asks for nothing in chats does so everywhere')
+        for text in texts.values():
+            self.assertEqual(text, made(text, document), 'write it anew: OUTRIDER_WRITE=1 tests/e2e/reference_test.py')
 
 
 if __name__ == '__main__':

@@ -49,8 +49,9 @@ outrider::Json tokenizer_with_images() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const outrider::Tokenizer kTokenizer = outrider::load_or_die(tokenizer_with_images());
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  for (const bool is_chat : {true, false}) {
-    const auto request = outrider::parse_completion(body, is_chat, {});
+  for (const outrider::Api api :
+       {outrider::Api::kCompletions, outrider::Api::kChat, outrider::Api::kResponses}) {
+    const auto request = outrider::parse_completion(body, api, {});
     if (!request.ok()) {
       check_error(request.status());
       continue;
@@ -58,12 +59,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const outrider::CompletionParams& params = request->params;
     check(outrider::validate(params.text.choice.sampling).ok() && params.text.max_tokens >= -1 &&
           params.text.max_tokens != 0);
-    check(request->is_chat == is_chat && (!is_chat || !request->messages.empty()));
+    check(request->api == api && request->messages.empty() != request->is_chat());
     for (const std::string& stop : params.text.stop) check(!stop.empty());
     outrider::TextOptions drawn = params.text;
     outrider::settle_seed(drawn);
     check(!drawn.draws_seed || drawn.choice.sampling.temperature == 0.0f);
-    if (!is_chat) check_raw(kTokenizer, *request);
+    if (!request->is_chat()) check_raw(kTokenizer, *request);
     for (const char* name :
          {"chatml", "zephyr"}) {  // the small tokenizer may lack a template's marks
       (void)outrider::encode_request(kTokenizer, *request, {.template_name = name});

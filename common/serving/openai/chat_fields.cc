@@ -32,19 +32,10 @@ Result<std::string> content_of(const Json& content) {
   return text;
 }
 
-std::optional<ChatRole> role_of(const Json& role) {
-  if (role == "system" || role == "developer") return ChatRole::kSystem;
-  if (role == "user") return ChatRole::kUser;
-  if (role == "assistant") return ChatRole::kAssistant;
-  if (role == "tool") return ChatRole::kTool;
-  return std::nullopt;
-}
-
 // Fields that clients send beside a message's content. The template may write them.
 constexpr std::array<const char*, 4> kSentAlong = {"name", "reasoning_content", "reasoning",
                                                    "tool_call_id"};
 
-// A call that an earlier answer made, with its arguments as an object.
 Result<nlohmann::ordered_json> read_call(const Json& call) {
   const std::string field = "messages[].tool_calls[]";
   if (!call.is_object() || !call.value("function", Json()).is_object()) {
@@ -60,19 +51,8 @@ Result<nlohmann::ordered_json> read_call(const Json& call) {
   if (!function.value("name", Json()).is_string()) {
     return wrong(field + ".function.name", "a text");
   }
-  const Json written = function.value("arguments", Json("{}"));
-  auto arguments = nlohmann::ordered_json::object();
-  if (written.is_object()) arguments = written;
-  if (written.is_string() && written != "") {
-    arguments = nlohmann::ordered_json::parse(written.get<std::string>(), nullptr, false);
-  }
-  if ((!written.is_object() && !written.is_string()) || !arguments.is_object()) {
-    return wrong(field + ".function.arguments", "a JSON object, written as a text");
-  }
-  return nlohmann::ordered_json(
-      {{"id", call["id"]},
-       {"type", "function"},
-       {"function", {{"name", function["name"]}, {"arguments", std::move(arguments)}}}});
+  return earlier_call(call["id"], function["name"], function.value("arguments", Json("{}")),
+                      field + ".function.arguments");
 }
 
 Status read_calls(const Json& value, ChatMessage& message, std::set<std::string>& ids) {
@@ -138,48 +118,93 @@ bool may_name_tool(const std::string& name) {
          });
 }
 
-Result<Tool> read_tool(const nlohmann::ordered_json& value, const std::string& field) {
-  if (!value.is_object() || value.value("type", nlohmann::ordered_json()) != "function" ||
-      !value.contains("function") || !value["function"].is_object()) {
-    return wrong(field, "an object with \"type\": \"function\" and function");
-  }
-  OUTRIDER_RETURN_IF_ERROR(check_keys(value, field + ".", {"type", "function", "cache_control"}));
-  const nlohmann::ordered_json& function = value["function"];
-  OUTRIDER_RETURN_IF_ERROR(
-      check_keys(function, field + ".function.", {"name", "description", "parameters", "strict"}));
+// The function of a tool. where: its field, with a dot.
+Result<Tool> read_function(const nlohmann::ordered_json& function, const std::string& where) {
   const auto name = function.value("name", nlohmann::ordered_json());
-  if (name.is_null()) return missing(field + ".function.name");
+  if (name.is_null()) return missing(where + "name");
   if (!name.is_string() || !may_name_tool(name.get<std::string>())) {
-    return wrong(field + ".function.name",
+    return wrong(where + "name",
                  "letters, digits, '_', '-' and '.', up to " + std::to_string(kMaxToolNameBytes),
                  Json(name));
   }
   const auto description = function.value("description", nlohmann::ordered_json());
   if (!description.is_null() && !description.is_string()) {
-    return wrong(field + ".function.description", "a text", Json(description));
+    return wrong(where + "description", "a text", Json(description));
   }
   Tool tool{.name = name.get<std::string>()};
   tool.parameters = function.value("parameters", nlohmann::ordered_json());
   if (!tool.parameters.is_null() && !tool.parameters.is_object()) {
-    return wrong(field + ".function.parameters", "a JSON schema, which is an object");
+    return wrong(where + "parameters", "a JSON schema, which is an object");
   }
   const auto strict = function.value("strict", nlohmann::ordered_json());
   if (!strict.is_null() && !strict.is_boolean()) {
-    return wrong(field + ".function.strict", "true or false", Json(strict));
+    return wrong(where + "strict", "true or false", Json(strict));
   }
   tool.strict = strict == true;
   return tool;
 }
 
-// The name in {"type": "function", "function": {"name": ..}}; empty: it is no such object.
-std::string chosen_name(const Json& value) {
+// A chat's tool, which templates are given as it is.
+Result<Tool> read_chat_tool(const nlohmann::ordered_json& value, const std::string& field) {
+  if (!value.is_object() || value.value("type", nlohmann::ordered_json()) != "function" ||
+      !value.contains("function") || !value["function"].is_object()) {
+    return wrong(field, "an object with \"type\": \"function\" and function");
+  }
+  OUTRIDER_RETURN_IF_ERROR(check_keys(value, field + ".", {"type", "function", "cache_control"}));
+  const std::string where = field + ".function.";
+  OUTRIDER_RETURN_IF_ERROR(
+      check_keys(value["function"], where, {"name", "description", "parameters", "strict"}));
+  return read_function(value["function"], where);
+}
+
+// A response's tool; value becomes the same as a chat's.
+Result<Tool> read_flat_tool(nlohmann::ordered_json& value, const std::string& field) {
+  if (!value.is_object() || value.value("type", nlohmann::ordered_json()) != "function") {
+    return wrong(field, "an object with \"type\": \"function\": there are no built-in tools here");
+  }
+  OUTRIDER_RETURN_IF_ERROR(
+      check_keys(value, field + ".", {"type", "name", "description", "parameters", "strict"}));
+  auto function = nlohmann::ordered_json::object();
+  for (const auto& [key, each] : value.items()) {
+    if (key != "type" && !each.is_null()) function[key] = each;
+  }
+  value = {{"type", "function"}, {"function", std::move(function)}};
+  return read_function(value["function"], field + ".");
+}
+
+// The name in {"type": "function", "function": {"name": ..}}, or without "function" around it;
+// empty: it is no such object.
+std::string chosen_name(const Json& value, Api api) {
   if (!value.is_object() || value.value("type", Json()) != "function") return "";
-  const Json function = value.value("function", Json());
+  const Json function = api == Api::kResponses ? value : value.value("function", Json());
   const Json name = function.is_object() ? function.value("name", Json()) : Json();
   return name.is_string() ? name.get<std::string>() : "";
 }
 
 }  // namespace
+
+std::optional<ChatRole> role_of(const Json& role) {
+  if (role == "system" || role == "developer") return ChatRole::kSystem;
+  if (role == "user") return ChatRole::kUser;
+  if (role == "assistant") return ChatRole::kAssistant;
+  if (role == "tool") return ChatRole::kTool;
+  return std::nullopt;
+}
+
+Result<nlohmann::ordered_json> earlier_call(const Json& id, const Json& name, const Json& arguments,
+                                            const std::string& field) {
+  auto object = nlohmann::ordered_json::object();
+  if (arguments.is_object()) object = arguments;
+  if (arguments.is_string() && arguments != "") {
+    object = nlohmann::ordered_json::parse(arguments.get<std::string>(), nullptr, false);
+  }
+  if ((!arguments.is_object() && !arguments.is_string()) || !object.is_object()) {
+    return wrong(field, "a JSON object, written as a text");
+  }
+  return nlohmann::ordered_json({{"id", id},
+                                 {"type", "function"},
+                                 {"function", {{"name", name}, {"arguments", std::move(object)}}}});
+}
 
 Status check_keys(const Json& object, const std::string& where,
                   std::initializer_list<std::string_view> known) {
@@ -207,23 +232,26 @@ Status read_messages(const Json& value, std::vector<ChatMessage>& out) {
   return {};
 }
 
-Status read_tools(const nlohmann::ordered_json& value, ToolUse& use) {
+Status read_tools(const nlohmann::ordered_json& value, Api api, ToolUse& use) {
   if (!value.is_array() || value.size() > kMaxTools) {
     return wrong("tools", "a list of up to " + std::to_string(kMaxTools) + " tools");
   }
+  const bool is_flat = api == Api::kResponses;
+  use.written = value;
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string field = "tools[" + std::to_string(i) + "]";
-    OUTRIDER_ASSIGN_OR_RETURN(Tool tool, read_tool(value[i], field));
+    OUTRIDER_ASSIGN_OR_RETURN(Tool tool, is_flat ? read_flat_tool(use.written[i], field)
+                                                 : read_chat_tool(use.written[i], field));
     if (has_tool(use.tools, tool.name)) {
-      return wrong(field + ".function.name", "a name that no other tool has", Json(tool.name));
+      return wrong(field + (is_flat ? ".name" : ".function.name"), "a name that no other tool has",
+                   Json(tool.name));
     }
     use.tools.push_back(std::move(tool));
   }
-  use.written = value;
   return {};
 }
 
-Status read_tool_choice(const Json& value, ToolUse& use) {
+Status read_tool_choice(const Json& value, Api api, ToolUse& use) {
   if (value.is_null() || value == "auto") {
     if (std::ranges::none_of(use.tools, &Tool::strict)) return {};
     return wrong("tools[].function.strict",
@@ -234,10 +262,13 @@ Status read_tool_choice(const Json& value, ToolUse& use) {
     use = {};
     return {};
   }
-  const std::string name = chosen_name(value);
+  const std::string name = chosen_name(value, api);
   if (value != "required" && name.empty()) {
     return wrong("tool_choice",
-                 "auto, none, required, or {\"type\": \"function\", \"function\": {\"name\": ..}}");
+                 api == Api::kResponses
+                     ? "auto, none, required, or {\"type\": \"function\", \"name\": ..}"
+                     : "auto, none, required, or {\"type\": \"function\", "
+                       "\"function\": {\"name\": ..}}");
   }
   if (use.tools.empty()) return wrong("tool_choice", "auto or none where there are no tools");
   if (!name.empty() && !has_tool(use.tools, name)) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/serving/conversation/chat_template.h"
+#include "common/serving/openai/completion_answer.h"
 #include "common/serving/tools/tool.h"
 
 namespace outrider {
@@ -31,11 +33,17 @@ struct ToolUse {
 
 // OpenAI's messages. Each ends a turn or a call, so the last one is not the assistant's.
 Status read_messages(const Json& value, std::vector<ChatMessage>& out);
-// tools: in the order in which the client wrote the keys, which templates keep.
-Status read_tools(const nlohmann::ordered_json& value, ToolUse& use);
+std::optional<ChatRole> role_of(const Json& role);
+// A call that an earlier answer made, as templates write it. arguments: an object, or its text.
+// field: where the arguments stand.
+Result<nlohmann::ordered_json> earlier_call(const Json& id, const Json& name, const Json& arguments,
+                                            const std::string& field);
+// tools: in the order in which the client wrote the keys, which templates keep. Of a response they
+// have no "function" around them.
+Status read_tools(const nlohmann::ordered_json& value, Api api, ToolUse& use);
 // auto, none, required, or a tool; behind read_tools(). Arguments are held to a tool's schema where
 // the answer must be a call, so only there may a tool be strict.
-Status read_tool_choice(const Json& value, ToolUse& use);
+Status read_tool_choice(const Json& value, Api api, ToolUse& use);
 
 // Refuses an object with a key that is not known, unless its value says nothing.
 Status check_keys(const Json& object, const std::string& where,

@@ -11,19 +11,17 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// The session holds incomplete characters back, so text is UTF-8. If a faulty tokenizer breaks
-// that, invalid bytes are replaced.
-std::string dump(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string event(const OrderedJson& json) {
+  return "data: " + written(json) + "\n\n";
 }
 
-std::string event(const OrderedJson& json) {
-  return "data: " + dump(json) + "\n\n";
+bool is_chat(const AnswerName& name) {
+  return name.api == Api::kChat;
 }
 
 OrderedJson head(const AnswerName& name, bool chunk) {
   const char* object =
-      name.is_chat ? (chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion";
+      is_chat(name) ? (chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion";
   return {{"id", name.id},
           {"object", object},
           {"created", name.created},
@@ -35,7 +33,7 @@ OrderedJson chunk(const AnswerName& name, std::size_t index, OrderedJson delta,
                   const OrderedJson& reason) {
   OrderedJson json = head(name, true);
   OrderedJson choice = {{"index", index}};
-  if (name.is_chat) {
+  if (is_chat(name)) {
     choice["delta"] = std::move(delta);
   } else {
     choice["text"] = delta.value("content", "");
@@ -72,7 +70,8 @@ OrderedJson usage_json(const AnswerUsage& usage) {
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
           {"completion_tokens_details",
-           {{"accepted_prediction_tokens", usage.accepted_tokens},
+           {{"reasoning_tokens", usage.reasoning_tokens},
+            {"accepted_prediction_tokens", usage.accepted_tokens},
             {"rejected_prediction_tokens", usage.rejected_tokens}}}};
 }
 
@@ -85,17 +84,6 @@ void add_usage(const AnswerExtras& extras, const AnswerUsage& usage, OrderedJson
   }
 }
 
-// This program's own words about a choice: figures if requested, and the seed unasked, so that the
-// answer can be repeated.
-void add_own(const AnswerExtras& extras, const AnswerEnd& end, OrderedJson& json) {
-  if (extras.figures || end.seed) {
-    OrderedJson own = extras.figures ? OrderedJson(end.figures) : OrderedJson::object();
-    if (end.seed) own["seed"] = *end.seed;
-    json["outrider"] = std::move(own);
-  }
-  if (!end.level.is_null()) json["level"] = end.level;
-}
-
 AnswerUsage usage_of(std::span<const AnswerChoice> choices) {
   AnswerUsage all;
   for (const AnswerChoice& choice : choices) {
@@ -105,6 +93,7 @@ AnswerUsage usage_of(std::span<const AnswerChoice> choices) {
       all.cached_tokens += one.cached_tokens;
     }
     all.completion_tokens += one.completion_tokens;
+    all.reasoning_tokens += one.reasoning_tokens;
     all.accepted_tokens += one.accepted_tokens;
     all.rejected_tokens += one.rejected_tokens;
   }
@@ -114,7 +103,7 @@ AnswerUsage usage_of(std::span<const AnswerChoice> choices) {
 OrderedJson choice_json(const AnswerName& name, const AnswerChoice& choice) {
   const AnswerDelta& delta = choice.delta;
   OrderedJson json = {{"index", choice.index}};
-  if (name.is_chat) {
+  if (is_chat(name)) {
     const bool is_silent = delta.content.empty() && !delta.calls.empty();
     OrderedJson message = {{"role", "assistant"},
                            {"content", is_silent ? OrderedJson() : OrderedJson(delta.content)}};
@@ -129,30 +118,49 @@ OrderedJson choice_json(const AnswerName& name, const AnswerChoice& choice) {
   return json;
 }
 
-}  // namespace
+class ChoicesWriter final : public AnswerWriter {
+ public:
+  ChoicesWriter(AnswerName name, const AnswerExtras& extras)
+      : name_(std::move(name)), extras_(extras) {}
 
-std::string first_events(const AnswerName& name, const AnswerExtras& extras, std::size_t choices) {
+  // The role, of each choice of a chat.
+  std::string first_events(std::size_t choices) override;
+  std::string delta_event(const AnswerPart& part) override;
+  std::string unverified_event(std::size_t index, const std::string& continuation,
+                               bool whole) override;
+  // The finish reason.
+  std::string last_event(std::size_t index, const AnswerEnd& end) override;
+  // Usage of all choices if requested, and [DONE], which does not follow an error.
+  std::string stream_end(std::span<const AnswerChoice> choices) override;
+  std::string error_event(const Status& status) const override;
+  std::string whole_answer(std::span<const AnswerChoice> choices) override;
+
+ private:
+  const AnswerName name_;
+  const AnswerExtras extras_;
+};
+
+std::string ChoicesWriter::first_events(std::size_t choices) {
   std::string events;
-  for (std::size_t index = 0; name.is_chat && index < choices; ++index) {
-    OrderedJson json = chunk(name, index, {{"role", "assistant"}, {"content", ""}}, nullptr);
-    if (extras.usage || extras.usage_so_far) json["usage"] = nullptr;
+  for (std::size_t index = 0; is_chat(name_) && index < choices; ++index) {
+    OrderedJson json = chunk(name_, index, {{"role", "assistant"}, {"content", ""}}, nullptr);
+    if (extras_.usage || extras_.usage_so_far) json["usage"] = nullptr;
     events += event(json);
   }
   return events;
 }
 
-std::string delta_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
-                        const AnswerDelta& delta, std::span<const AnswerPiece> pieces,
-                        const AnswerUsage& usage, const OrderedJson& logprobs) {
+std::string ChoicesWriter::delta_event(const AnswerPart& part) {
+  const auto& [index, delta, pieces, usage, logprobs] = part;
   if (delta.empty() && logprobs.is_null()) return {};
   OrderedJson said = OrderedJson::object();
   if (!delta.reasoning.empty()) said["reasoning_content"] = delta.reasoning;
   if (!delta.content.empty()) said["content"] = delta.content;
   if (!delta.calls.empty()) said["tool_calls"] = calls_json(delta.calls, /*streamed=*/true);
-  OrderedJson json = chunk(name, index, std::move(said), nullptr);
+  OrderedJson json = chunk(name_, index, std::move(said), nullptr);
   if (!logprobs.is_null()) json["choices"][0]["logprobs"] = logprobs;
-  add_usage(extras, usage, json);
-  if (extras.figures) {
+  add_usage(extras_, usage, json);
+  if (extras_.figures) {
     OrderedJson tokens = OrderedJson::array();
     for (const AnswerPiece& piece : pieces) {
       if (piece.text.empty()) continue;
@@ -163,28 +171,26 @@ std::string delta_event(const AnswerName& name, const AnswerExtras& extras, std:
   return event(json);
 }
 
-std::string unverified_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
-                             const std::string& continuation, bool whole) {
-  OrderedJson json = chunk(name, index, OrderedJson::object(), nullptr);
-  if (extras.usage || extras.usage_so_far) json["usage"] = nullptr;
+std::string ChoicesWriter::unverified_event(std::size_t index, const std::string& continuation,
+                                            bool whole) {
+  OrderedJson json = chunk(name_, index, OrderedJson::object(), nullptr);
+  if (extras_.usage || extras_.usage_so_far) json["usage"] = nullptr;
   json["unverified"] = {{"continuation", continuation}, {"whole", whole}};
   return event(json);
 }
 
-std::string last_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
-                       const AnswerEnd& end) {
-  OrderedJson last = chunk(name, index, OrderedJson::object(), finish_reason(end));
-  add_usage(extras, end.usage, last);
-  add_own(extras, end, last);
+std::string ChoicesWriter::last_event(std::size_t index, const AnswerEnd& end) {
+  OrderedJson last = chunk(name_, index, OrderedJson::object(), finish_reason(end));
+  add_usage(extras_, end.usage, last);
+  add_own(extras_, end, last);
   if (!end.unverified.is_null()) last["unverified"] = end.unverified;
   return event(last);
 }
 
-std::string stream_end(const AnswerName& name, const AnswerExtras& extras,
-                       std::span<const AnswerChoice> choices) {
+std::string ChoicesWriter::stream_end(std::span<const AnswerChoice> choices) {
   std::string events;
-  if (extras.usage) {
-    OrderedJson json = head(name, true);
+  if (extras_.usage) {
+    OrderedJson json = head(name_, true);
     json["choices"] = OrderedJson::array();
     json["usage"] = usage_json(usage_of(choices));
     events = event(json);
@@ -192,22 +198,44 @@ std::string stream_end(const AnswerName& name, const AnswerExtras& extras,
   return events + "data: [DONE]\n\n";
 }
 
-std::string error_event(const Status& status) {
+std::string ChoicesWriter::error_event(const Status& status) const {
   return "data: " + error_response(status).body + "\n\n";
 }
 
-std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,
-                         std::span<const AnswerChoice> choices) {
-  OrderedJson json = head(name, false);
+std::string ChoicesWriter::whole_answer(std::span<const AnswerChoice> choices) {
+  OrderedJson json = head(name_, false);
   json["choices"] = OrderedJson::array();
   for (const AnswerChoice& choice : choices) {
-    OrderedJson one = choice_json(name, choice);
-    if (choices.size() > 1) add_own(extras, choice.end, one);
+    OrderedJson one = choice_json(name_, choice);
+    if (choices.size() > 1) add_own(extras_, choice.end, one);
     json["choices"].push_back(std::move(one));
   }
   json["usage"] = usage_json(usage_of(choices));
-  if (choices.size() == 1) add_own(extras, choices.front().end, json);
-  return dump(json);
+  if (choices.size() == 1) add_own(extras_, choices.front().end, json);
+  return written(json);
+}
+
+}  // namespace
+
+std::string prompt_field(Api api) {
+  return api == Api::kChat ? "messages" : api == Api::kResponses ? "input" : "prompt";
+}
+
+std::unique_ptr<AnswerWriter> choices_writer(AnswerName name, const AnswerExtras& extras) {
+  return std::make_unique<ChoicesWriter>(std::move(name), extras);
+}
+
+void add_own(const AnswerExtras& extras, const AnswerEnd& end, OrderedJson& json) {
+  if (extras.figures || end.seed) {
+    OrderedJson own = extras.figures ? OrderedJson(end.figures) : OrderedJson::object();
+    if (end.seed) own["seed"] = *end.seed;
+    json["outrider"] = std::move(own);
+  }
+  if (!end.level.is_null()) json["level"] = end.level;
+}
+
+std::string written(const OrderedJson& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace outrider

@@ -1,12 +1,13 @@
-// Answers in the form that OpenAI's clients read, whole or as server-sent events. A client that
-// sends "outrider": true also gets this program's figures and one entry per token, under
-// "outrider", where the seed of a sampled answer stands in any case.
+// Answers in the forms that OpenAI's clients read, whole or as server-sent events: chats and plain
+// completions here, responses in response_writer.h. A client that sends "outrider": true also gets
+// this program's figures, under "outrider", where the seed of a sampled answer stands in any case.
 //
-// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+// Thread rule: values; a writer by one thread at a time. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -20,12 +21,18 @@
 
 namespace outrider {
 
+// OpenAI's interfaces to a model, each with its own form of requests and answers.
+enum class Api : std::uint8_t { kCompletions, kChat, kResponses };
+// The field of a request that has its prompt: messages, input, or prompt.
+std::string prompt_field(Api api);
+
 struct AnswerName {
   std::string id;  // "chatcmpl-.."
   std::string model;
-  bool is_chat = false;
+  Api api = Api::kCompletions;
   std::int64_t created = 0;  // seconds since 1970
   ServiceTier service_tier = ServiceTier::kDefault;
+  nlohmann::ordered_json repeated = {};  // fields of the request that a response has, too
 };
 
 // A piece of an answer's text, as it is committed.
@@ -41,7 +48,8 @@ struct AnswerUsage {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_tokens = 0;  // of the prompt
   std::uint64_t completion_tokens = 0;
-  std::uint64_t accepted_tokens = 0;  // drafted ones
+  std::uint64_t reasoning_tokens = 0;  // of them: those read as reasoning, with its marks
+  std::uint64_t accepted_tokens = 0;   // drafted ones
   std::uint64_t rejected_tokens = 0;
 };
 
@@ -72,27 +80,43 @@ struct AnswerChoice {
   nlohmann::ordered_json logprobs = nullptr;  // LogprobsForm's; null: none are wanted
 };
 
-// The first events of a stream, which name the role, one for each choice of a chat.
-std::string first_events(const AnswerName& name, const AnswerExtras& extras, std::size_t choices);
-// The event that adds committed tokens to a choice; empty if they add no text yet. usage: up to
-// now. logprobs: in the form of LogprobsForm, for the pieces.
-std::string delta_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
-                        const AnswerDelta& delta, std::span<const AnswerPiece> pieces,
-                        const AnswerUsage& usage, const nlohmann::ordered_json& logprobs);
-// How the answer would continue if the draft is right, given by a deadline. whole: to its end.
-std::string unverified_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
-                             const std::string& continuation, bool whole);
-// The finish reason of a choice.
-std::string last_event(const AnswerName& name, const AnswerExtras& extras, std::size_t index,
-                       const AnswerEnd& end);
-// Usage of all choices if requested, and the end of the stream.
-std::string stream_end(const AnswerName& name, const AnswerExtras& extras,
-                       std::span<const AnswerChoice> choices);
+// The tokens that were committed, as what they add to a choice.
+struct AnswerPart {
+  std::size_t index = 0;
+  const AnswerDelta& delta;
+  std::span<const AnswerPiece> pieces = {};  // from which it was read
+  const AnswerUsage& usage;                  // up to now
+  const nlohmann::ordered_json& logprobs;    // LogprobsForm's, of the pieces
+};
 
-// An error after the stream has begun. No [DONE] follows: the answer is not complete.
-std::string error_event(const Status& status);
+// Writes the reply to one request.
+//
+//   first_events (delta_event | unverified_event | last_event)* stream_end     of a stream
+//   whole_answer                                                               of another reply
+class AnswerWriter {
+ public:
+  virtual ~AnswerWriter() = default;
+  virtual std::string first_events(std::size_t choices) = 0;
+  // Empty: the tokens add nothing yet.
+  virtual std::string delta_event(const AnswerPart& part) = 0;
+  // How the choice would continue if the draft is right, given by a deadline. whole: to its end.
+  virtual std::string unverified_event(std::size_t index, const std::string& continuation,
+                                       bool whole) = 0;
+  // The end of one choice.
+  virtual std::string last_event(std::size_t index, const AnswerEnd& end) = 0;
+  virtual std::string stream_end(std::span<const AnswerChoice> choices) = 0;
+  // An error after the stream has begun. Nothing follows: the answer is not complete.
+  virtual std::string error_event(const Status& status) const = 0;
+  virtual std::string whole_answer(std::span<const AnswerChoice> choices) = 0;
+};
 
-std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,
-                         std::span<const AnswerChoice> choices);
+// Chats and plain completions.
+std::unique_ptr<AnswerWriter> choices_writer(AnswerName name, const AnswerExtras& extras);
+
+// This program's own words about a choice: figures if requested, the seed and the level unasked.
+void add_own(const AnswerExtras& extras, const AnswerEnd& end, nlohmann::ordered_json& json);
+// The text of JSON. The session holds incomplete characters back, so it is UTF-8; if a faulty
+// tokenizer breaks that, invalid bytes are replaced.
+std::string written(const nlohmann::ordered_json& json);
 
 }  // namespace outrider

@@ -18,10 +18,10 @@ constexpr char kCut[] = "this server is shutting down; repeat the request";
 
 }  // namespace
 
-Status with_prompt_field(const Status& status, bool is_chat) {
+Status with_prompt_field(const Status& status, Api api) {
   StatusDetail detail = status.detail();
   if (detail.reason != kContextExceeded || !detail.field.empty()) return status;
-  detail.field = is_chat ? "messages" : "prompt";
+  detail.field = prompt_field(api);
   return status.with_detail(std::move(detail));
 }
 
@@ -34,16 +34,29 @@ void CompletionReply::begin_locked() {
   if (!is_stream_ || over_ || std::exchange(begun_, true)) return;
   last_write_ = std::chrono::steady_clock::now();
   exchange_->begin({.status = 200,
-                    .body = first_events(name_, extras_, choices_),
+                    .body = writer_->first_events(choices_),
                     .content_type = "text/event-stream",
                     .headers = {{"Cache-Control", "no-cache"}}},
-                   {.filler = kComment, .cut = error_event(unavailable(kCut))});
+                   {.filler = kComment, .cut = writer_->error_event(unavailable(kCut))});
 }
 
-bool CompletionReply::write(const std::string& bytes) {
+std::optional<std::size_t> CompletionReply::show(const AnswerPart& part) {
   const MutexLock lock(mu_);
   begin_locked();
-  return write_locked(bytes);
+  return send_locked(writer_->delta_event(part));
+}
+
+std::optional<std::size_t> CompletionReply::show_unverified(std::size_t index,
+                                                            const std::string& continuation,
+                                                            bool whole) {
+  const MutexLock lock(mu_);
+  begin_locked();
+  return send_locked(writer_->unverified_event(index, continuation, whole));
+}
+
+std::optional<std::size_t> CompletionReply::send_locked(const std::string& event) {
+  if (!event.empty() && !write_locked(event)) return std::nullopt;
+  return event.size();
 }
 
 bool CompletionReply::write_locked(const std::string& bytes) {
@@ -57,13 +70,13 @@ std::size_t CompletionReply::end(AnswerChoice choice) {
   if (over_) return 0;
   begin_locked();
   std::string bytes;
-  if (is_stream_) bytes = last_event(name_, extras_, choice.index, choice.end);
+  if (is_stream_) bytes = writer_->last_event(choice.index, choice.end);
   const std::size_t index = choice.index;
   ended_[index] = std::move(choice);
   if (ended_.size() == choices_) {
     std::vector<AnswerChoice> all;
     for (auto& [_, ended] : ended_) all.push_back(std::move(ended));
-    bytes += is_stream_ ? stream_end(name_, extras_, all) : whole_answer(name_, extras_, all);
+    bytes += is_stream_ ? writer_->stream_end(all) : writer_->whole_answer(all);
   }
   const std::size_t size = bytes.size();
   if (is_stream_) write_locked(bytes);
@@ -81,9 +94,9 @@ std::size_t CompletionReply::end(AnswerChoice choice) {
 void CompletionReply::fail(const Status& why, std::optional<Duration> retry_after) {
   const MutexLock lock(mu_);
   if (std::exchange(over_, true)) return;
-  const Status status = with_prompt_field(why, name_.is_chat);
+  const Status status = with_prompt_field(why, name_.api);
   if (!begun_) return exchange_->respond(error_response(status, retry_after));
-  exchange_->write(error_event(status));
+  exchange_->write(writer_->error_event(status));
   exchange_->cut();
 }
 

@@ -16,11 +16,12 @@
 #include "common/base/status.h"
 #include "common/serving/http/exchange.h"
 #include "common/serving/openai/completion_answer.h"
+#include "common/serving/openai/response_writer.h"
 
 namespace outrider {
 
-// The failure, and of a prompt that is too long the field that clients know: messages or prompt.
-Status with_prompt_field(const Status& status, bool is_chat);
+// The failure, and of a prompt that is too long its field.
+Status with_prompt_field(const Status& status, Api api);
 
 class CompletionReply final {
  public:
@@ -31,12 +32,17 @@ class CompletionReply final {
         extras_(extras),
         is_stream_(is_stream),
         choices_(choices),
-        exchange_(std::move(exchange)) {}
+        exchange_(std::move(exchange)),
+        writer_(name_.api == Api::kResponses ? response_writer(name_, extras_)
+                                             : choices_writer(name_, extras_)) {}
 
   // Sends the head of a stream, once. Does nothing for a whole answer.
   void begin();
-  // An event of a stream. False: the reply is over, or its client gone or too slow.
-  bool write(const std::string& bytes);
+  // Sends what tokens add to a stream, and how it would continue. Return the bytes that are sent;
+  // nothing: the reply is over, or its client gone or too slow.
+  std::optional<std::size_t> show(const AnswerPart& part);
+  std::optional<std::size_t> show_unverified(std::size_t index, const std::string& continuation,
+                                             bool whole);
   // How one choice ended; the last one ends the reply. Returns the bytes that this sends.
   std::size_t end(AnswerChoice choice);
   // Ends the reply for all choices. retry_after: as error_response().
@@ -59,6 +65,7 @@ class CompletionReply final {
  private:
   void begin_locked() OUTRIDER_REQUIRES(mu_);
   bool write_locked(const std::string& bytes) OUTRIDER_REQUIRES(mu_);
+  std::optional<std::size_t> send_locked(const std::string& event) OUTRIDER_REQUIRES(mu_);
 
   const AnswerName name_;
   const AnswerExtras extras_;
@@ -66,6 +73,7 @@ class CompletionReply final {
   const std::size_t choices_;
   const std::shared_ptr<HttpExchange> exchange_;
   Mutex mu_;
+  std::unique_ptr<AnswerWriter> writer_ OUTRIDER_GUARDED_BY(mu_);
   bool begun_ OUTRIDER_GUARDED_BY(mu_) = false;  // the head of a stream was sent
   bool over_ OUTRIDER_GUARDED_BY(mu_) = false;
   TimePoint last_write_ OUTRIDER_GUARDED_BY(mu_) = {};

@@ -8,21 +8,25 @@
 #include "common/serving/openai/form_fields.h"
 #include "common/serving/openai/idle_fields.h"
 #include "common/serving/openai/request_fields.h"
+#include "common/serving/openai/response_fields.h"
 
 namespace outrider {
 namespace {
 
 // Templates write a tool's keys in the client's order, which sorted objects do not keep.
-Status read_tool_use(const nlohmann::ordered_json& body, const Json& json, ToolUse& use) {
+Status read_tool_use(const nlohmann::ordered_json& body, const Json& json, Api api, ToolUse& use) {
   if (!json.value("tools", Json()).is_null()) {
-    OUTRIDER_RETURN_IF_ERROR(read_tools(body["tools"], use));
+    OUTRIDER_RETURN_IF_ERROR(read_tools(body["tools"], api, use));
   }
-  return read_tool_choice(json.value("tool_choice", Json()), use);
+  return read_tool_choice(json.value("tool_choice", Json()), api, use);
 }
 
 // A request's form stands in place of the program's default.
 Status read_answer_form(const nlohmann::ordered_json& body, CompletionRequest& request) {
-  OUTRIDER_ASSIGN_OR_RETURN(AskedForm form, read_form(body));
+  OUTRIDER_ASSIGN_OR_RETURN(AskedForm form,
+                            request.api == Api::kResponses
+                                ? read_text_form(body.value("text", nlohmann::ordered_json()))
+                                : read_form(body));
   AnswerConstraint& constraint = request.params.text.choice.settings.constraint;
   if (form.is_text_asked || form.spec.kind != ConstraintKind::kNone) {
     constraint = {.spec = std::move(form.spec)};
@@ -46,18 +50,20 @@ Status read_answer_form(const nlohmann::ordered_json& body, CompletionRequest& r
 
 Status read_field(const std::string& key, const Json& value, CompletionRequest& request) {
   if (value.is_null() && key != "seed") return {};
-  if (const RequestField* field = find_request_field(key, request.is_chat)) {
+  if (const RequestField* field = find_request_field(key, request.api)) {
     return field->read(value, request);
   }
   if (asks_for_nothing(key, value)) return {};
-  if (!cannot_change_text(key)) return unsupported(key);
+  if (!cannot_change_text(key)) {
+    return request.api == Api::kResponses ? unsupported_in_response(key) : unsupported(key);
+  }
   request.ignored.push_back(key);
   return {};
 }
 
 // Checks the fields whose bounds depend on each other.
 Status check_choices(const CompletionRequest& request) {
-  const auto number = static_cast<std::int64_t>(request.is_chat ? 1 : request.prompts.size());
+  const auto number = static_cast<std::int64_t>(request.is_chat() ? 1 : request.prompts.size());
   if (request.choices > static_cast<std::int64_t>(kMaxChoices) / number) {
     return wrong("n", "at most " + std::to_string(kMaxChoices) + " choices of all prompts together",
                  Json(request.choices));
@@ -71,10 +77,12 @@ Status check_choices(const CompletionRequest& request) {
 
 Status check_logprobs(CompletionRequest& request) {
   std::optional<std::uint32_t>& top = request.params.text.top_logprobs;
-  if (request.is_chat && top.value_or(0) > 0 && !request.wants_logprobs) {
-    return wrong("top_logprobs", "with \"logprobs\": true");
+  if (request.is_chat() && top.value_or(0) > 0 && !request.wants_logprobs) {
+    return wrong("top_logprobs", request.api == Api::kChat
+                                     ? "with \"logprobs\": true"
+                                     : "with \"include\": [\"message.output_text.logprobs\"]");
   }
-  if (request.is_chat) {
+  if (request.is_chat()) {
     if (!request.wants_logprobs) top.reset();
     if (request.wants_logprobs && !top) top = 0;
   }
@@ -106,10 +114,10 @@ Status check_lengths(const Json& json) {
 
 }  // namespace
 
-Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
+Result<CompletionRequest> parse_completion(std::string_view body, Api api,
                                            const CompletionParams& defaults) {
   OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_body(body));
-  CompletionRequest request{.is_chat = is_chat, .params = defaults};
+  CompletionRequest request{.api = api, .params = defaults};
   for (const auto& [key, value] : json.items()) {
     if (const Status read = read_field(key, value, request); !read.ok()) {
       const bool told = !read.detail().reason.empty();
@@ -119,12 +127,16 @@ Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
   OUTRIDER_RETURN_IF_ERROR(check_slo_form(json, request));
   OUTRIDER_RETURN_IF_ERROR(check_lengths(json));
   const auto ordered = nlohmann::ordered_json::parse(body, nullptr, false);
-  if (is_chat) {
-    OUTRIDER_RETURN_IF_ERROR(read_tool_use(ordered, json, request.tool_use));
+  if (request.is_chat()) {
+    OUTRIDER_RETURN_IF_ERROR(read_tool_use(ordered, json, api, request.tool_use));
   }
   OUTRIDER_RETURN_IF_ERROR(read_answer_form(ordered, request));
-  if (is_chat && request.messages.empty()) return missing("messages");
-  if (!is_chat && request.prompts.empty()) return missing("prompt");
+  if (api == Api::kResponses) {
+    OUTRIDER_RETURN_IF_ERROR(check_response_request(ordered, request));
+  }
+  if (request.is_chat() ? request.messages.empty() : request.prompts.empty()) {
+    return missing(prompt_field(api));
+  }
   OUTRIDER_RETURN_IF_ERROR(check_choices(request));
   OUTRIDER_RETURN_IF_ERROR(check_logprobs(request));
   return request;

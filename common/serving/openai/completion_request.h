@@ -39,8 +39,10 @@ struct PromptText {
 };
 
 struct CompletionRequest {
-  bool is_chat = false;
-  std::vector<ChatMessage> messages = {};          // of a chat
+  Api api = Api::kCompletions;
+  // Whether its prompt is a conversation, which a chat template writes.
+  bool is_chat() const { return api != Api::kCompletions; }
+  std::vector<ChatMessage> messages = {};          // of a conversation
   nlohmann::ordered_json template_variables = {};  // chat_template_kwargs; null: none
   ToolUse tool_use = {};
   std::optional<bool> reads_reasoning = {};  // apart from the text; nothing: as the program does
@@ -50,7 +52,7 @@ struct CompletionRequest {
   std::int64_t choices = 1;                  // of each prompt
   std::optional<std::int64_t> best_of = {};
   std::string form_field = {};  // that asks for the answer's form (params); empty: none does
-  bool wants_logprobs = false;  // of a chat; params.text.top_logprobs says how many
+  bool wants_logprobs = false;  // of a conversation; params.text.top_logprobs says how many
   bool echo = false;            // an answer begins with its prompt
   CompletionParams params = {};
   bool stream = false;
@@ -58,10 +60,11 @@ struct CompletionRequest {
   std::string model = {};  // as the client names it
   // Fields that were ignored because they cannot change the text.
   std::vector<std::string> ignored = {};
+  nlohmann::ordered_json repeated = {};  // what a response has of its request
 };
 
 // defaults: for fields that the request does not name. Errors: those of body_fields.h.
-Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
+Result<CompletionRequest> parse_completion(std::string_view body, Api api,
                                            const CompletionParams& defaults);
 
 }  // namespace outrider

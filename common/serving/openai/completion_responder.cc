@@ -21,19 +21,17 @@ std::string CompletionResponder::id() const {
   return form_.index == 0 ? id : id + "-" + std::to_string(form_.index);
 }
 
-bool CompletionResponder::write(const std::string& event) {
-  bytes_sent_ += event.size();
-  return reply_->write(event);
-}
-
 bool CompletionResponder::show(std::span<const AnswerPiece> pieces) {
-  std::string text;
+  AnswerDelta delta;
   for (const AnswerPiece& piece : pieces) {
-    text += piece.text;
-    so_far_.completion_tokens += piece.has_token ? 1 : 0;
+    const bool thought = parser_.is_in_reasoning();
+    delta.append(parser_.push(piece.text));
+    const std::uint64_t tokens = piece.has_token ? 1 : 0;
+    so_far_.completion_tokens += tokens;
     so_far_.accepted_tokens += piece.drafted ? 1 : 0;
+    if (thought || parser_.is_in_reasoning()) so_far_.reasoning_tokens += tokens;
   }
-  return add(parser_.push(text), pieces);
+  return add(std::move(delta), pieces);
 }
 
 bool CompletionResponder::add(AnswerDelta delta, std::span<const AnswerPiece> pieces) {
@@ -44,20 +42,16 @@ bool CompletionResponder::add(AnswerDelta delta, std::span<const AnswerPiece> pi
   nlohmann::ordered_json logprobs;
   if (form_.logprobs) logprobs = form_.logprobs->of(pieces);
   if (is_stream()) {
-    const std::string event = delta_event(reply_->name(), reply_->extras(), form_.index, delta,
-                                          pieces, so_far_, logprobs);
-    return event.empty() || write(event);
+    const std::optional<std::size_t> sent = reply_->show({.index = form_.index,
+                                                          .delta = delta,
+                                                          .pieces = pieces,
+                                                          .usage = so_far_,
+                                                          .logprobs = logprobs});
+    bytes_sent_ += sent.value_or(0);
+    return sent.has_value();
   }
   LogprobsForm::append(logprobs_, logprobs);
-  whole_.reasoning += delta.reasoning;
-  whole_.content += delta.content;
-  for (CallDelta& call : delta.calls) {
-    if (call.name.empty()) {
-      whole_.calls.back().arguments += call.arguments;
-    } else {
-      whole_.calls.push_back(std::move(call));
-    }
-  }
+  whole_.append(std::move(delta));
   return true;
 }
 
@@ -66,13 +60,14 @@ void CompletionResponder::show_unverified(const std::string& continuation, bool 
   AnswerParser copy = parser_;
   AnswerDelta delta = copy.push(continuation);
   if (whole) delta.content += copy.finish().content;
-  write(unverified_event(reply_->name(), reply_->extras(), form_.index, delta.content, whole));
+  bytes_sent_ += reply_->show_unverified(form_.index, delta.content, whole).value_or(0);
 }
 
 void CompletionResponder::end(AnswerEnd end) {
   add(parser_.finish(), {});
   end.by_calls = !end.by_length && parser_.has_whole_calls();
   end.counts_prompt = form_.counts_prompt;
+  end.usage.reasoning_tokens = so_far_.reasoning_tokens;
   bytes_sent_ += reply_->end({.index = form_.index,
                               .delta = std::move(whole_),
                               .end = std::move(end),

@@ -44,7 +44,7 @@ class CompletionResponder final {
   void begin() { reply_->begin(); }
   // Tokens as they are committed. False: the client is gone, or reads too slowly.
   bool show(std::span<const AnswerPiece> pieces);
-  // Sends unverified_event(); does nothing for a whole answer.
+  // Does nothing for a whole answer.
   void show_unverified(const std::string& continuation, bool whole);
   void end(AnswerEnd end);
   // Ends the reply, for its other choices too. retry_after: of RESOURCE_EXHAUSTED and UNAVAILABLE,
@@ -68,7 +68,6 @@ class CompletionResponder final {
 
  private:
   bool add(AnswerDelta delta, std::span<const AnswerPiece> pieces);
-  bool write(const std::string& event);
 
   const std::shared_ptr<CompletionReply> reply_;
   Form form_;

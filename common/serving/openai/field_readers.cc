@@ -135,7 +135,7 @@ Status read_raw(const Json& value, std::string_view key, bool& out,
                 const CompletionRequest& request) {
   bool asked = false;
   OUTRIDER_RETURN_IF_ERROR(read_bool(value, key, asked));
-  if (request.is_chat && asked) return unsupported(key);
+  if (request.is_chat() && asked) return unsupported(key);
   out = asked;
   return {};
 }

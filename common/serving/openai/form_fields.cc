@@ -5,6 +5,7 @@
 #include <array>
 
 #include "common/serving/openai/body_fields.h"
+#include "common/serving/openai/idle_fields.h"
 
 namespace outrider {
 namespace {
@@ -64,6 +65,18 @@ Result<ConstraintSpec> choice_in(const Value& value, const std::string& field) {
   return ConstraintSpec{ConstraintKind::kGrammar, rule + "\n"};
 }
 
+// A schema with its name: {"name", "schema", "strict", "description"}, and what `also` names.
+Result<ConstraintSpec> named_schema_in(const Value& named, const std::string& field,
+                                       std::string_view also = "") {
+  if (!named.is_object() || !named.contains("schema")) return missing(field + ".schema");
+  for (const auto& [key, each] : named.items()) {
+    const bool known =
+        key == "name" || key == "schema" || key == "strict" || key == "description" || key == also;
+    if (!known && !each.is_null()) return unsupported(field + "." + key);
+  }
+  return schema_in(named["schema"], field + ".schema");
+}
+
 Result<ConstraintSpec> response_format_in(const Value& value) {
   const std::string field = "response_format";
   const Value type = value.is_object() ? value.value("type", Value()) : Value();
@@ -76,14 +89,7 @@ Result<ConstraintSpec> response_format_in(const Value& value) {
   if (type != "json_schema") {
     return wrong(field, "an object with the type text, json_object or json_schema");
   }
-  const Value named = value.value("json_schema", Value());
-  if (!named.is_object() || !named.contains("schema"))
-    return missing(field + ".json_schema.schema");
-  for (const auto& [key, each] : named.items()) {
-    const bool known = key == "name" || key == "schema" || key == "strict" || key == "description";
-    if (!known && !each.is_null()) return unsupported(field + ".json_schema." + key);
-  }
-  return schema_in(named["schema"], field + ".json_schema.schema");
+  return named_schema_in(value.value("json_schema", Value()), field + ".json_schema");
 }
 
 // By vLLM's words: json, regex, choice, grammar, json_object.
@@ -145,6 +151,30 @@ Result<AskedForm> read_form(const Value& body) {
     }
     form.spec = std::move(spec);
     form.field = name;
+  }
+  return form;
+}
+
+Result<AskedForm> read_text_form(const Value& text) {
+  AskedForm form{.field = "text.format"};
+  if (text.is_null()) return AskedForm();
+  if (!text.is_object()) return wrong("text", "an object with format");
+  for (const auto& [key, each] : text.items()) {
+    if (key != "format" && !each.is_null() && !asks_for_nothing(key, each)) {
+      return unsupported("text." + key);
+    }
+  }
+  const Value format = text.value("format", Value());
+  if (format.is_null()) return AskedForm();
+  const Value type = format.is_object() ? format.value("type", Value()) : Value();
+  if (type == "json_schema") {
+    OUTRIDER_ASSIGN_OR_RETURN(form.spec, named_schema_in(format, form.field, "type"));
+  } else if (type == "json_object") {
+    form.spec = {ConstraintKind::kJsonObject, ""};
+  } else if (type == "text") {
+    form.is_text_asked = true;
+  } else {
+    return wrong(form.field, "an object with the type text, json_object or json_schema");
   }
   return form;
 }

@@ -50,6 +50,8 @@ std::span<const IdleValue> idle_values() {
       {"function_call", "auto"},
       {"suffix", ""},
       {"verbosity", "medium"},
+      {"truncation", "disabled"},
+      {"background", false},
       {"modalities", Json::array({"text"})},
   };
   return kValues;

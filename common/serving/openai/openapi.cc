@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "common/serving/openai/completion_answer.h"
 #include "common/serving/openai/idle_fields.h"
 #include "common/serving/openai/request_fields.h"
 
@@ -13,15 +14,15 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 // The schema of a request's body.
-OrderedJson body_schema(bool is_chat) {
+OrderedJson body_schema(Api api) {
   OrderedJson properties = OrderedJson::object();
   for (const RequestField& field : request_fields()) {
-    if (!field.is_used(is_chat)) continue;
+    if (!field.is_used(api)) continue;
     OrderedJson& property = properties[std::string(field.name)] = field.schema;
     property["description"] = field.description;
   }
   for (const IdleValue& idle : idle_values()) {
-    if (find_request_field(idle.field, is_chat) != nullptr) continue;
+    if (find_request_field(idle.field, api) != nullptr) continue;
     OrderedJson& property = properties[idle.field];
     if (property.is_null()) {
       property["description"] = "Is accepted with a value that asks for nothing, as here.";
@@ -32,7 +33,7 @@ OrderedJson body_schema(bool is_chat) {
     properties[std::string(name)]["description"] = "Is ignored: it cannot change the text.";
   }
   return {{"type", "object"},
-          {"required", OrderedJson::array({is_chat ? "messages" : "prompt"})},
+          {"required", OrderedJson::array({prompt_field(api)})},
           {"properties", std::move(properties)},
           {"additionalProperties", false}};
 }
@@ -92,10 +93,13 @@ OrderedJson openapi_document() {
       {"openapi", "3.1.0"},
       {"info", {{"title", "Outrider: OpenAI's routes"}, {"version", "1"}}},
       {"paths",
-       {{"/v1/chat/completions", post("Answers a conversation.", body_schema(true),
+       {{"/v1/chat/completions", post("Answers a conversation.", body_schema(Api::kChat),
                                       "A chat.completion, or events of chat.completion.chunk.")},
-        {"/v1/completions",
-         post("Completes a text.", body_schema(false), "A text_completion, or events of it.")},
+        {"/v1/responses",
+         post("Answers a conversation, in the form of OpenAI's responses.",
+              body_schema(Api::kResponses), "A response, or events that build one.")},
+        {"/v1/completions", post("Completes a text.", body_schema(Api::kCompletions),
+                                 "A text_completion, or events of it.")},
         {"/v1/models", get("Lists the model and its levels.", "{\"data\": [..]}")},
         {"/v1/models/{id}", get("Describes one of them.", "The model.")},
         {"/tokenize", post("Gives the tokens of a text.", text_schema(), "{\"tokens\": [..]}")},

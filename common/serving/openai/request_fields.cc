@@ -11,6 +11,7 @@
 #include "common/serving/openai/chat_fields.h"
 #include "common/serving/openai/field_readers.h"
 #include "common/serving/openai/form_fields.h"
+#include "common/serving/openai/response_fields.h"
 
 namespace outrider {
 namespace {
@@ -111,6 +112,14 @@ std::vector<RequestField> prompt_fields() {
                         [](const Json& value, Request& request) {
                           return read_messages(value, request.messages);
                         })),
+      only(kResponse,
+           other("input", {{"type", OrderedJson::array({"string", "array"})}},
+                 "The conversation so far, a text or items: messages (with parts of type "
+                 "input_text or output_text), function_call, function_call_output, reasoning, "
+                 "which is passed over. It must be there.",
+                 read_input)),
+      only(kResponse, other("instructions", type("string"), "A system message before all others.",
+                            read_instructions)),
       only(kCompletion, other("prompt", {{"type", OrderedJson::array({"string", "array"})}},
                               "The text to complete, or ids of tokens, or a list of either, each "
                               "of which is answered. It must be there.",
@@ -120,23 +129,27 @@ std::vector<RequestField> prompt_fields() {
       other("model", type("string"),
             "Any name; NAME@LEVEL chooses a level of an elastic model, NAME@auto by its slo.",
             read_model),
-      only(kChat, other("chat_template_kwargs", type("object"),
-                        "Further variables of the chat template, such as enable_thinking.",
-                        [](const Json& value, Request& request) {
-                          return read_template_variables(value, request.template_variables);
-                        })),
-      other("parse_special", type("boolean"),
-            "Whether special tokens that a plain prompt spells out become these tokens; true. A "
-            "chat's template decides that.",
-            [](const Json& value, Request& request) {
-              return read_raw(value, "parse_special", request.raw.parse_special, request);
-            }),
-      other("add_special_tokens", type("boolean"),
-            "Whether a plain prompt gets the tokens that frame a text, such as <s>; true. A chat's "
-            "template decides that.",
-            [](const Json& value, Request& request) {
-              return read_raw(value, "add_special_tokens", request.raw.add_special, request);
-            }),
+      only(kConversation, other("chat_template_kwargs", type("object"),
+                                "Further variables of the chat template, such as enable_thinking.",
+                                [](const Json& value, Request& request) {
+                                  return read_template_variables(value, request.template_variables);
+                                })),
+      only(kChoices,
+           other(
+               "parse_special", type("boolean"),
+               "Whether special tokens that a plain prompt spells out become these tokens; true. A "
+               "chat's template decides that.",
+               [](const Json& value, Request& request) {
+                 return read_raw(value, "parse_special", request.raw.parse_special, request);
+               })),
+      only(kChoices, other("add_special_tokens", type("boolean"),
+                           "Whether a plain prompt gets the tokens that frame a text, such as <s>; "
+                           "true. A chat's "
+                           "template decides that.",
+                           [](const Json& value, Request& request) {
+                             return read_raw(value, "add_special_tokens", request.raw.add_special,
+                                             request);
+                           })),
   };
 }
 
@@ -145,39 +158,72 @@ std::vector<RequestField> tool_fields() {
       only(kChat,
            other("tools", {{"type", "array"}, {"maxItems", kMaxTools}},
                  "Functions that the answer may call: {\"type\": \"function\", \"function\": "
-                 "{\"name\", \"description\", \"parameters\"}}. The chat template must write "
+                 "{\"name\", \"description\", \"parameters\", \"strict\"}}. The chat template must "
+                 "write "
                  "tools.",
                  read_later)),
       only(kChat, other("tool_choice", {{"type", OrderedJson::array({"string", "object"})}},
                         "Whether the answer may call tools: auto, none; required, or {\"type\": "
-                        "\"function\", \"function\": {\"name\"}}: it is one call, whose arguments "
+                        "\"function\", \"function\": {\"name\"}}: it is calls, whose arguments "
                         "fit the tool's schema; auto.",
                         read_later)),
-      only(kChat, yes_or_no(
-                      "parallel_tool_calls",
-                      [](Request& request) -> bool& { return request.tool_use.in_parallel; },
-                      "Whether an answer may have more than one call; true.")),
+      only(kConversation,
+           yes_or_no(
+               "parallel_tool_calls",
+               [](Request& request) -> bool& { return request.tool_use.in_parallel; },
+               "Whether an answer may have more than one call; true.")),
       only(
-          kChat,
+          kConversation,
           other("reasoning_format", one_of({"auto", "deepseek", "none"}),
                 "Where the answer has what the model thinks first: none leaves it in the text, the "
                 "others give it as reasoning_content [--reasoning-format].",
                 [](const Json& value, Request& request) {
                   return read_reasoning_format(value, request.reads_reasoning);
                 })),
-      only(kChat, yes_or_no(
-                      "include_reasoning",
-                      [](Request& request) -> bool& { return request.shows_reasoning; },
-                      "Whether the answer has reasoning_content; true.")),
+      only(kConversation, yes_or_no(
+                              "include_reasoning",
+                              [](Request& request) -> bool& { return request.shows_reasoning; },
+                              "Whether the answer has reasoning_content; true.")),
   };
+}
+
+// A response's names of what chats have in another form.
+std::vector<RequestField> response_fields() {
+  std::vector<RequestField> all = {
+      other("tools", {{"type", "array"}, {"maxItems", kMaxTools}},
+            "Functions that the answer may call: {\"type\": \"function\", \"name\", "
+            "\"description\", \"parameters\", \"strict\"}. There are no built-in tools.",
+            read_later),
+      other("tool_choice", {{"type", OrderedJson::array({"string", "object"})}},
+            "As in chats; a tool is {\"type\": \"function\", \"name\"}.", read_later),
+      other("text", type("object"),
+            "The form of the answer, as format: {\"type\": \"text\"}, {\"type\": "
+            "\"json_object\"}, or {\"type\": \"json_schema\", \"name\", \"schema\"}.",
+            read_later),
+      other("include", type("array"),
+            "message.output_text.logprobs: the text has log-probabilities. "
+            "reasoning.encrypted_content is ignored.",
+            read_include),
+      other("reasoning", type("object"),
+            "A summary is not made: the reasoning itself is an item. An effort other than medium "
+            "is refused.",
+            [](const Json& value, Request& /*request*/) { return read_reasoning(value); }),
+      whole(
+          "max_output_tokens", 1,
+          +[](Request& request) -> std::int64_t& { return request.params.text.max_tokens; },
+          "Most tokens of an answer; without it: as many as the context holds."),
+  };
+  for (RequestField& field : all) field.use = kResponse;
+  return all;
 }
 
 std::vector<RequestField> answer_form_fields() {
   std::vector<RequestField> all;
   for (const FormField& field : form_fields()) {
     const OrderedJson any = OrderedJson::array({"object", "string"});
-    all.push_back(other(field.name, {{"type", field.type.empty() ? any : OrderedJson(field.type)}},
-                        field.description, read_later));
+    all.push_back(only(
+        kChoices, other(field.name, {{"type", field.type.empty() ? any : OrderedJson(field.type)}},
+                        field.description, read_later)));
   }
   return all;
 }
@@ -215,23 +261,25 @@ std::vector<RequestField> choice_fields() {
       only(kChat, yes_or_no(
                       "logprobs", [](Request& request) -> bool& { return request.wants_logprobs; },
                       "Whether the answer has the log-probability of each of its tokens; false.")),
-      only(kChat, logprobs("top_logprobs",
-                           "How many of the likeliest tokens come with each; needs logprobs.")),
+      only(kConversation,
+           logprobs("top_logprobs",
+                    "How many of the likeliest tokens come with each; needs logprobs.")),
       only(kCompletion,
            logprobs("logprobs",
                     "The answer has the log-probability of each of its tokens, with so "
                     "many of the likeliest.")),
-      other("n", {{"type", "integer"}, {"minimum", 1}, {"maximum", kMaxChoices}},
-            "Choices of each prompt; the first has the seed itself, each other one a seed made of "
-            "the seed and its index.",
-            [](const Json& value, Request& request) {
-              return read_integer(value, "n", 1, request.choices);
-            }),
-      other("best_of", {{"type", "integer"}, {"minimum", 1}},
-            "As n: choices are not compared here.",
-            [](const Json& value, Request& request) {
-              return read_integer(value, "best_of", 1, request.best_of.emplace());
-            }),
+      only(kChoices, other("n", {{"type", "integer"}, {"minimum", 1}, {"maximum", kMaxChoices}},
+                           "Choices of each prompt; the first has the seed itself, each other one "
+                           "a seed made of "
+                           "the seed and its index.",
+                           [](const Json& value, Request& request) {
+                             return read_integer(value, "n", 1, request.choices);
+                           })),
+      only(kChoices, other("best_of", {{"type", "integer"}, {"minimum", 1}},
+                           "As n: choices are not compared here.",
+                           [](const Json& value, Request& request) {
+                             return read_integer(value, "best_of", 1, request.best_of.emplace());
+                           })),
   };
 }
 
@@ -273,9 +321,9 @@ std::vector<RequestField> end_fields() {
   const auto length =
       +[](Request& request) -> std::int64_t& { return request.params.text.max_tokens; };
   return {
-      whole("max_completion_tokens", 1, length,
-            "Most tokens of an answer; without it: as many as the context holds."),
-      whole("max_tokens", 1, length, "The older name of max_completion_tokens."),
+      only(kChoices, whole("max_completion_tokens", 1, length,
+                           "Most tokens of an answer; without it: as many as the context holds.")),
+      only(kChoices, whole("max_tokens", 1, length, "The older name of max_completion_tokens.")),
       other(
           "stop",
           {{"type", OrderedJson::array({"string", "array"})}, {"maxItems", StopStrings::kMaxStops}},
@@ -341,8 +389,8 @@ std::vector<RequestField> stream_fields() {
 std::span<const RequestField> request_fields() {
   static const std::vector<RequestField> kFields = [] {
     std::vector<RequestField> all;
-    for (auto* const fields : {prompt_fields, tool_fields, answer_form_fields, choice_fields,
-                               setting_fields, end_fields, stream_fields}) {
+    for (auto* const fields : {prompt_fields, tool_fields, response_fields, answer_form_fields,
+                               choice_fields, setting_fields, end_fields, stream_fields}) {
       std::ranges::move(fields(), std::back_inserter(all));
     }
     return all;
@@ -350,11 +398,10 @@ std::span<const RequestField> request_fields() {
   return kFields;
 }
 
-const RequestField* find_request_field(std::string_view name, bool is_chat) {
+const RequestField* find_request_field(std::string_view name, Api api) {
   const auto fields = request_fields();
-  const auto found = std::ranges::find_if(fields, [&](const RequestField& field) {
-    return field.name == name && field.is_used(is_chat);
-  });
+  const auto found = std::ranges::find_if(
+      fields, [&](const RequestField& field) { return field.name == name && field.is_used(api); });
   return found == fields.end() ? nullptr : &*found;
 }
 

@@ -16,23 +16,31 @@
 
 namespace outrider {
 
-enum class FieldUse : std::uint8_t { kBoth, kChat, kCompletion };
+// Which requests have a field: bit i is of the Api with the number i.
+enum class FieldUse : std::uint8_t {
+  kCompletion = 1,
+  kChat = 2,
+  kResponse = 4,
+  kChoices = kCompletion | kChat,
+  kConversation = kChat | kResponse,
+  kAll = kChoices | kResponse,
+};
 
 struct RequestField {
   std::string_view name;
-  FieldUse use = FieldUse::kBoth;
+  FieldUse use = FieldUse::kAll;
   nlohmann::ordered_json schema = {};  // of its value: a JSON schema with type and bounds
   std::string_view description = {};
   // Errors: those of body_fields.h. Not called with null, which says nothing, except of seed.
   std::function<Status(const Json& value, CompletionRequest& request)> read = {};
 
-  bool is_used(bool is_chat) const {
-    return use == FieldUse::kBoth || (use == FieldUse::kChat) == is_chat;
+  bool is_used(Api api) const {
+    return ((static_cast<unsigned>(use) >> static_cast<unsigned>(api)) & 1u) != 0;
   }
 };
 
 std::span<const RequestField> request_fields();
 // Null: such requests have no field of that name.
-const RequestField* find_request_field(std::string_view name, bool is_chat);
+const RequestField* find_request_field(std::string_view name, Api api);
 
 }  // namespace outrider

@@ -76,7 +76,7 @@ std::uint64_t seed_of_choice(std::uint64_t seed, std::size_t index) {
 Result<RequestPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
                                      const ChatForm& form, Position context) {
   RequestPrompt made;
-  if (!request.is_chat) {
+  if (!request.is_chat()) {
     for (const PromptText& prompt : request.prompts) {
       OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded,
                                 encode_plain(tokenizer, prompt, request.raw, context));

@@ -9,7 +9,7 @@ TraceHeaders trace_headers_of(const HttpRequest& request) {
 
 TraceSpan request_span(const Trace& trace, const CompletionCall& call, const std::string& model,
                        TimePoint now) {
-  const bool is_chat = call.request.path.ends_with("/chat/completions");
+  const bool is_chat = !call.request.path.ends_with("/v1/completions");
   const std::string operation = is_chat ? "chat" : "text_completion";
   TraceSpan span{.context = trace.context,
                  .parent = trace.parent,

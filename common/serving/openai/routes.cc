@@ -24,10 +24,17 @@ std::int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
-AnswerName new_answer(const std::string& model, bool is_chat, ServiceTier tier) {
-  return {.id = (is_chat ? "chatcmpl-" : "cmpl-") + random_id(),
+std::string new_id(Api api) {
+  const char* const kind = api == Api::kChat        ? "chatcmpl-"
+                           : api == Api::kResponses ? "resp_"
+                                                    : "cmpl-";
+  return kind + random_id();
+}
+
+AnswerName new_answer(const std::string& model, Api api, ServiceTier tier) {
+  return {.id = new_id(api),
           .model = model,
-          .is_chat = is_chat,
+          .api = api,
           .created = seconds_since_1970(),
           .service_tier = tier};
 }
@@ -115,11 +122,11 @@ class IgnoredFields final {
 };
 
 // A template that is missing is no address that is not known.
-Status refused_prompt(const Status& status, bool is_chat) {
+Status refused_prompt(const Status& status, Api api) {
   if (!status.detail().reason.empty()) return status;
-  const bool lacks_template = is_chat && status.code() == StatusCode::kNotFound;
+  const bool lacks_template = api != Api::kCompletions && status.code() == StatusCode::kNotFound;
   return status.with_detail({.reason = lacks_template ? "chat_template_not_found" : "invalid_value",
-                             .field = is_chat ? "messages" : "prompt"});
+                             .field = prompt_field(api)});
 }
 
 // Compiles the form that the answer is to have, once for all choices.
@@ -170,7 +177,7 @@ Status answer(const OpenaiService& service, const HttpRequest& request, Completi
       OUTRIDER_ASSIGN_OR_RETURN(form.begins_with, service.tokenizer->decode(prompt.ids, true));
     }
     if (asked.params.text.top_logprobs) {
-      form.logprobs.emplace(*service.tokenizer, reply->name().is_chat);
+      form.logprobs.emplace(*service.tokenizer, asked.is_chat());
     }
     CompletionParams params = asked.params;
     params.text.choice.seed = seed_of_choice(params.text.choice.seed, index % each);
@@ -185,21 +192,20 @@ Status answer(const OpenaiService& service, const HttpRequest& request, Completi
   return {};
 }
 
-Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& request,
+Status complete(const OpenaiService& service, Api api, const HttpRequest& request,
                 const std::shared_ptr<HttpExchange>& exchange, IgnoredFields& ignored) {
   OUTRIDER_ASSIGN_OR_RETURN(const CompletionParams defaults, service.defaults());
-  OUTRIDER_ASSIGN_OR_RETURN(CompletionRequest asked,
-                            parse_completion(request.body, is_chat, defaults));
+  OUTRIDER_ASSIGN_OR_RETURN(CompletionRequest asked, parse_completion(request.body, api, defaults));
   settle_seed(asked.params.text);
   OUTRIDER_RETURN_IF_ERROR(check_named_tokens(*service.tokenizer, asked.params.text));
   const std::string model = service.model_name();
   OUTRIDER_RETURN_IF_ERROR(read_level(service, model, defaults, asked));
   ChatForm form{.template_name = service.chat_template, .reading = service.reading};
-  if (is_chat) {
+  if (asked.is_chat()) {
     OUTRIDER_ASSIGN_OR_RETURN(form.source, service.chat());
   }
   Result<RequestPrompt> encoded = encode_request(*service.tokenizer, asked, form, service.context);
-  if (!encoded.ok()) return refused_prompt(encoded.status(), is_chat);
+  if (!encoded.ok()) return refused_prompt(encoded.status(), api);
   if (encoded->form.kind != ConstraintKind::kNone) {
     asked.params.text.choice.settings.constraint = {.spec = std::move(encoded->form)};
     asked.form_field = "tool_choice";
@@ -208,17 +214,18 @@ Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& r
   ignored.log_new(asked.ignored);
   const std::string& level = asked.params.wish.level;
   const std::string& shown = model.empty() ? asked.model : model;
-  const AnswerName name = new_answer(level.empty() ? shown : shown + "@" + level, is_chat,
-                                     asked.params.text.service_tier);
+  AnswerName name =
+      new_answer(level.empty() ? shown : shown + "@" + level, api, asked.params.text.service_tier);
+  name.repeated = std::move(asked.repeated);
   return answer(service, request, asked, *std::move(encoded), exchange, name);
 }
 
-HttpRoute completion_route(const OpenaiService& service, const char* path, bool is_chat,
+HttpRoute completion_route(const OpenaiService& service, const char* path, Api api,
                            const std::shared_ptr<IgnoredFields>& ignored) {
-  const auto answer = [service, is_chat, ignored](const HttpRequest& request,
-                                                  const std::shared_ptr<HttpExchange>& exchange) {
+  const auto answer = [service, api, ignored](const HttpRequest& request,
+                                              const std::shared_ptr<HttpExchange>& exchange) {
     const Status status =
-        with_prompt_field(complete(service, is_chat, request, exchange, *ignored), is_chat);
+        with_prompt_field(complete(service, api, request, exchange, *ignored), api);
     if (status.ok()) return;
     if (service.on_refused) service.on_refused(request, status);
     exchange->respond(error_response(status));
@@ -246,8 +253,9 @@ std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
   };
   const auto ignored = std::make_shared<IgnoredFields>();
   std::vector<HttpRoute> routes = token_routes(*service.tokenizer, service.check);
-  routes.push_back(completion_route(service, "/v1/chat/completions", true, ignored));
-  routes.push_back(completion_route(service, "/v1/completions", false, ignored));
+  routes.push_back(completion_route(service, "/v1/chat/completions", Api::kChat, ignored));
+  routes.push_back(completion_route(service, "/v1/responses", Api::kResponses, ignored));
+  routes.push_back(completion_route(service, "/v1/completions", Api::kCompletions, ignored));
   for (HttpRoute& route : routes) route.is_slow = true;  // texts may be long
   for (const char* path : {"/v1/models", "/v1/models/*"}) {
     routes.push_back(page_route("GET", path, models, service.check));
@@ -262,8 +270,8 @@ std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
 
 std::vector<HttpRoute> closed_openai_routes(const std::string& why) {
   std::vector<HttpRoute> routes;
-  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize",
-                           "/v1/models", "/v1/models/*", "/openapi.json"}) {
+  for (const char* path : {"/v1/chat/completions", "/v1/responses", "/v1/completions", "/tokenize",
+                           "/detokenize", "/v1/models", "/v1/models/*", "/openapi.json"}) {
     const bool is_page =
         std::string_view(path).starts_with(kModels) || path == std::string_view("/openapi.json");
     routes.push_back(page_route(is_page ? "GET" : "POST", path, nullptr,

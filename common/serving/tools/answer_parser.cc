@@ -18,6 +18,18 @@ const std::vector<AnswerParser::Marks>& AnswerParser::all_marks() {
   return kMarks;
 }
 
+void AnswerDelta::append(AnswerDelta more) {
+  reasoning += more.reasoning;
+  content += more.content;
+  for (CallDelta& call : more.calls) {
+    if (call.name.empty() && !calls.empty() && calls.back().index == call.index) {
+      calls.back().arguments += call.arguments;
+    } else {
+      calls.push_back(std::move(call));
+    }
+  }
+}
+
 std::vector<std::string_view> AnswerSyntax::marks() const {
   std::vector<std::string_view> all;
   if (calls != nullptr) all = calls->marks();

@@ -37,6 +37,8 @@ struct AnswerDelta {
   std::string content = {};
   std::vector<CallDelta> calls = {};
   bool empty() const { return reasoning.empty() && content.empty() && calls.empty(); }
+  // Adds what follows it. Parts of a call that is begun here are joined.
+  void append(AnswerDelta more);
 };
 
 class AnswerParser final {
@@ -47,6 +49,7 @@ class AnswerParser final {
   // Ends the answer; returns what was held back.
   AnswerDelta finish();
 
+  bool is_in_reasoning() const { return state_ == State::kReasoning; }
   // Whether the answer has calls, all of them whole.
   bool has_whole_calls() const { return calls_.begun() > 0 && calls_.all_ended(); }
 

@@ -159,8 +159,8 @@ TEST_F(ChoicesTest, TheReferenceHasEveryFieldAndItsBounds) {
   const Json chat = properties("/v1/chat/completions"), plain = properties("/v1/completions");
   for (const RequestField& field : request_fields()) {
     const std::string name(field.name);
-    EXPECT_TRUE(!field.is_used(true) || chat.contains(name)) << name;
-    EXPECT_TRUE(!field.is_used(false) || plain.contains(name)) << name;
+    EXPECT_TRUE(!field.is_used(Api::kChat) || chat.contains(name)) << name;
+    EXPECT_TRUE(!field.is_used(Api::kCompletions) || plain.contains(name)) << name;
     EXPECT_FALSE(field.description.empty()) << name;
   }
   EXPECT_EQ(chat["temperature"]["maximum"], 100.0);
@@ -172,12 +172,13 @@ TEST_F(ChoicesTest, TheReferenceHasEveryFieldAndItsBounds) {
 TEST_F(ChoicesTest, TheBoundsOfTheReferenceHold) {
   const auto read = [](const std::string& name, const Json& value) {
     const Json body = {{"prompt", "a"}, {name, value}};
-    return parse_completion(body.dump(), false, {}).status();
+    return parse_completion(body.dump(), Api::kCompletions, {}).status();
   };
   int numbers = 0;
   for (const RequestField& field : request_fields()) {
     const std::string name(field.name);
-    if (!field.is_used(false) || !field.schema.contains("minimum") || name == "seed") continue;
+    if (!field.is_used(Api::kCompletions) || !field.schema.contains("minimum") || name == "seed")
+      continue;
     ++numbers;
     const bool is_whole = field.schema["type"] == "integer";
     const double least = field.schema["minimum"];

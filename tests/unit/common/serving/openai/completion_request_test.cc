@@ -17,7 +17,8 @@ using testing::HasSubstr;
 const std::string kMessages = R"("messages":[{"role":"user","content":"Hi"}])";
 
 Result<CompletionRequest> chat(const std::string& fields) {
-  return parse_completion("{" + kMessages + (fields.empty() ? "" : "," + fields) + "}", true, {});
+  return parse_completion("{" + kMessages + (fields.empty() ? "" : "," + fields) + "}", Api::kChat,
+                          {});
 }
 
 TEST(OpenaiRequest, ReadsWhatClientsSend) {
@@ -46,12 +47,12 @@ TEST(OpenaiRequest, AFreshSeedIsAskedForByMinusOneAndNullAndASeedEndsTheDrawing)
   }
   const CompletionParams drawing{.text = {.draws_seed = true}};
   const auto with = [&](const std::string& seed) {
-    return parse_completion("{" + kMessages + R"(,"seed":)" + seed + "}", true, drawing)
+    return parse_completion("{" + kMessages + R"(,"seed":)" + seed + "}", Api::kChat, drawing)
         ->params.text;
   };
   EXPECT_FALSE(with("0").draws_seed);
   EXPECT_FALSE(with("18446744073709551615").draws_seed) << "the same bits as -1";
-  EXPECT_TRUE(parse_completion("{" + kMessages + "}", true, drawing)->params.text.draws_seed);
+  EXPECT_TRUE(parse_completion("{" + kMessages + "}", Api::kChat, drawing)->params.text.draws_seed);
   EXPECT_FALSE(chat("")->params.text.draws_seed) << "the program gave a seed";
 }
 
@@ -59,9 +60,9 @@ TEST(OpenaiRequest, SpeculationMayBeTurnedOffAndOnlyOnWhereThereIsADraft) {
   EXPECT_FALSE(chat(R"("speculation":false)")->params.speculation);
   EXPECT_EQ(chat(R"("speculation":true)").status().code(), StatusCode::kUnimplemented);
   const std::string off = "{" + kMessages + R"(,"speculation":false})";
-  EXPECT_FALSE(parse_completion(off, true, {.speculation = true})->params.speculation);
+  EXPECT_FALSE(parse_completion(off, Api::kChat, {.speculation = true})->params.speculation);
   const std::string on = "{" + kMessages + R"(,"speculation":true})";
-  EXPECT_TRUE(parse_completion(on, true, {.speculation = true})->params.speculation);
+  EXPECT_TRUE(parse_completion(on, Api::kChat, {.speculation = true})->params.speculation);
   EXPECT_EQ(chat(R"("speculation":1)").status().code(), StatusCode::kInvalidArgument);
 }
 
@@ -104,9 +105,9 @@ TEST(OpenaiRequest, AllowsWhatIsUnverifiedByADeadline) {
 TEST(OpenaiRequest, AWholeAnswerHasNothingUnverified) {
   const CompletionParams defaults{.wish = {.slo = {.time_ms = 800, .unverified = true}}};
   const std::string body = R"({"prompt":"x")";
-  EXPECT_FALSE(parse_completion(body + "}", false, defaults)->params.wish.slo.asks());
-  EXPECT_TRUE(
-      parse_completion(body + R"(,"stream":true})", false, defaults)->params.wish.slo.unverified);
+  EXPECT_FALSE(parse_completion(body + "}", Api::kCompletions, defaults)->params.wish.slo.asks());
+  EXPECT_TRUE(parse_completion(body + R"(,"stream":true})", Api::kCompletions, defaults)
+                  ->params.wish.slo.unverified);
 }
 
 TEST(OpenaiRequest, WhatOtherClientsSendIsRead) {
@@ -125,7 +126,7 @@ TEST(OpenaiRequest, WhatOtherClientsSendIsRead) {
   EXPECT_TRUE(chat(R"("outrider":true)")->extras.figures);
   const auto prompts = [](const std::string& value) {
     std::vector<std::string> all;
-    const auto request = parse_completion("{\"prompt\":" + value + "}", false, {});
+    const auto request = parse_completion("{\"prompt\":" + value + "}", Api::kCompletions, {});
     for (const PromptText& prompt : request.ok() ? request->prompts : std::vector<PromptText>()) {
       all.push_back(prompt.text);
       for (const TokenId id : prompt.ids) all.back() += std::to_string(id) + " ";
@@ -143,14 +144,14 @@ TEST(OpenaiRequest, WhatOtherClientsSendIsRead) {
        {"[]", "[[]]", "{}", "5", R"(["a", 5])", "[5, \"a\"]", "[-1]", "[1.5]"}) {
     EXPECT_THAT(prompts(wrong), testing::IsEmpty()) << wrong;
   }
-  EXPECT_FALSE(parse_completion(R"({"prompt":[]})", false, {}).ok());
+  EXPECT_FALSE(parse_completion(R"({"prompt":[]})", Api::kCompletions, {}).ok());
   const auto roles = [](const std::vector<std::string>& said) {
     std::string messages;
     for (const std::string& role : said) {
       messages +=
           (messages.empty() ? "" : ",") + std::string(R"({"content":"x","role":")") + role + "\"}";
     }
-    return parse_completion("{\"messages\":[" + messages + "]}", true, {}).ok();
+    return parse_completion("{\"messages\":[" + messages + "]}", Api::kChat, {}).ok();
   };
   EXPECT_TRUE(roles({"user", "user"}));
   EXPECT_TRUE(roles({"system", "system", "user"}));
@@ -179,15 +180,15 @@ TEST(OpenaiRequest, JoinsContentInParts) {
   const std::string parts =
       R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":[
           {"type":"text","text":"one "},{"type":"text","text":"two"}]}]})";
-  const CompletionRequest request = *parse_completion(parts, true, {});
+  const CompletionRequest request = *parse_completion(parts, Api::kChat, {});
   EXPECT_EQ(request.messages[0].role, ChatRole::kSystem);
   EXPECT_EQ(request.messages[1].content, "one two");
 }
 
 TEST(OpenaiRequest, AFilledKeyInsideAMessageIsRefusedByItsName) {
   const auto with = [](const std::string& keys) {
-    return parse_completion(R"({"messages":[{"role":"user","content":"Hi",)" + keys + "}]}", true,
-                            {})
+    return parse_completion(R"({"messages":[{"role":"user","content":"Hi",)" + keys + "}]}",
+                            Api::kChat, {})
         .status();
   };
   for (const char* nothing :
@@ -205,7 +206,7 @@ TEST(OpenaiRequest, AFilledKeyInsideAMessageIsRefusedByItsName) {
   const Status part =
       parse_completion(
           R"({"messages":[{"role":"user","content":[{"type":"text","text":"a","audio":"b"}]}]})",
-          true, {})
+          Api::kChat, {})
           .status();
   EXPECT_THAT(part.message(), HasSubstr("messages[].content[].audio"));
 }
@@ -225,7 +226,7 @@ TEST(OpenaiRequest, WhatIsNotSupportedIsRefusedByItsName) {
 // The kind of the form that a chat with these fields asks for, and its text.
 ConstraintSpec form_of(const std::string& fields, const CompletionParams& defaults = {}) {
   const auto request = parse_completion(
-      R"({"messages":[{"role":"user","content":"a"}],)" + fields + "}", true, defaults);
+      R"({"messages":[{"role":"user","content":"a"}],)" + fields + "}", Api::kChat, defaults);
   EXPECT_TRUE(request.ok()) << fields << ": " << request.status().to_string();
   return request.ok() ? request->params.text.choice.settings.constraint.spec : ConstraintSpec();
 }
@@ -350,10 +351,10 @@ TEST(OpenaiRequest, WrongValuesAreNamedWithWhatIsExpected) {
         R"({"messages":[{"role":"robot","content":"x"}]})",
         R"({"messages":[{"role":"assistant","content":"x"}]})",
         R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})"}) {
-    EXPECT_FALSE(parse_completion(body, true, {}).ok()) << body;
+    EXPECT_FALSE(parse_completion(body, Api::kChat, {}).ok()) << body;
   }
-  EXPECT_FALSE(parse_completion(R"({"messages":[]})", false, {}).ok());
-  EXPECT_FALSE(parse_completion("{}", false, {}).ok());
+  EXPECT_FALSE(parse_completion(R"({"messages":[]})", Api::kCompletions, {}).ok());
+  EXPECT_FALSE(parse_completion("{}", Api::kCompletions, {}).ok());
   EXPECT_THAT(chat(R"("top_p":2)").status().message(),
               AllOf(HasSubstr("top_p"), HasSubstr("0.0 to 1.0")));
 }
@@ -398,7 +399,7 @@ TEST(OpenaiRequest, WhatIsSentAlongWithAMessageIsTheTemplatesToWrite) {
             {"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]},
           {"role":"assistant","reasoning_content":"hm","content":"Hello"},
           {"role":"user","content":"Go on"}]})",
-      true, {});
+      Api::kChat, {});
   ASSERT_TRUE(request.ok()) << request.status().to_string();
   const ChatTemplate chat_template = *ChatTemplate::choose(
       ChatSource{.templates = {{"default",
@@ -414,7 +415,7 @@ TEST(OpenaiRequest, WhatIsSentAlongWithAMessageIsTheTemplatesToWrite) {
   EXPECT_EQ(text, "ann<|im_end|>/: Hi\n/hm: Hello\n/: Go on\n");
   EXPECT_EQ(users, "ann<|im_end|>HihmHelloGo on") << "no text of a message is the template's";
   const Status wrong =
-      parse_completion(R"({"messages":[{"role":"user","content":"x","name":5}]})", true, {})
+      parse_completion(R"({"messages":[{"role":"user","content":"x","name":5}]})", Api::kChat, {})
           .status();
   EXPECT_EQ(wrong.detail(), (StatusDetail{"invalid_value", "messages[].name"}));
 }
@@ -425,38 +426,40 @@ TEST(OpenaiRequest, ARepeatedKeyIsRefusedByName) {
         {R"({"prompt":"a","prompt":"a"})", "prompt"},
         {R"({"prompt":"a","stream_options":{"include_usage":true,"include_usage":false}})",
          "include_usage"}}) {
-    const Status refused = parse_completion(body, false, {}).status();
+    const Status refused = parse_completion(body, Api::kCompletions, {}).status();
     EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << body;
     EXPECT_THAT(refused.message(), HasSubstr("\"" + std::string(key) + "\" stands twice"));
     EXPECT_EQ(refused.detail(), (StatusDetail{"invalid_json", key}));
   }
-  EXPECT_TRUE(
-      parse_completion(R"({"prompt":"a","metadata":{"a":{"b":1},"c":{"b":1}}})", false, {}).ok())
+  EXPECT_TRUE(parse_completion(R"({"prompt":"a","metadata":{"a":{"b":1},"c":{"b":1}}})",
+                               Api::kCompletions, {})
+                  .ok())
       << "two objects may have the same key";
 }
 
 TEST(OpenaiRequest, RefusalsHaveOpenaisCodesAndNameTheField) {
-  const auto told = [](const std::string& body, bool is_chat) {
-    return parse_completion(body, is_chat, {}).status().detail();
+  const auto told = [](const std::string& body, Api api) {
+    return parse_completion(body, api, {}).status().detail();
   };
-  EXPECT_EQ(told("{}", true), (StatusDetail{"missing_required_parameter", "messages"}));
-  EXPECT_EQ(told("{}", false), (StatusDetail{"missing_required_parameter", "prompt"}));
-  EXPECT_EQ(told(R"({"prompt":null})", false),
+  EXPECT_EQ(told("{}", Api::kChat), (StatusDetail{"missing_required_parameter", "messages"}));
+  EXPECT_EQ(told("{}", Api::kCompletions), (StatusDetail{"missing_required_parameter", "prompt"}));
+  EXPECT_EQ(told(R"({"prompt":null})", Api::kCompletions),
             (StatusDetail{"missing_required_parameter", "prompt"}));
-  EXPECT_EQ(told("{", false), (StatusDetail{"invalid_json", ""}));
-  EXPECT_EQ(told("[]", false), (StatusDetail{"invalid_json", ""}));
-  EXPECT_EQ(told(R"({"prompt":"a","temperature":-1})", false),
+  EXPECT_EQ(told("{", Api::kCompletions), (StatusDetail{"invalid_json", ""}));
+  EXPECT_EQ(told("[]", Api::kCompletions), (StatusDetail{"invalid_json", ""}));
+  EXPECT_EQ(told(R"({"prompt":"a","temperature":-1})", Api::kCompletions),
             (StatusDetail{"invalid_value", "temperature"}));
-  EXPECT_EQ(told(R"({"prompt":"a","temprature":1})", false),
+  EXPECT_EQ(told(R"({"prompt":"a","temprature":1})", Api::kCompletions),
             (StatusDetail{"unsupported_parameter", "temprature"}));
-  EXPECT_EQ(told(R"({"prompt":"a","max_tokens":1,"max_completion_tokens":2})", false),
+  EXPECT_EQ(told(R"({"prompt":"a","max_tokens":1,"max_completion_tokens":2})", Api::kCompletions),
             (StatusDetail{"invalid_value", "max_completion_tokens"}));
 }
 
 TEST(OpenaiRequest, APlainPromptsSpecialTokensCountUnlessTheRequestSaysNo) {
   const Tokenizer tokenizer = load_or_die(small_byte_level());
   const auto ids = [&](const std::string& more) {
-    const auto request = parse_completion(R"({"prompt":"a<|im_end|>")" + more + "}", false, {});
+    const auto request =
+        parse_completion(R"({"prompt":"a<|im_end|>")" + more + "}", Api::kCompletions, {});
     return encode_request(tokenizer, *request, {})->prompts[0].ids;
   };
   EXPECT_EQ(ids("").size(), 2u);

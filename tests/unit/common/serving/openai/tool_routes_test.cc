@@ -3,12 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
-
-#include "common/serving/http/server.h"
-#include "common/serving/openai/routes.h"
-#include "tests/support/paths.h"
-#include "tests/unit/common/serving/http/http_client.h"
+#include "tests/unit/common/serving/openai/saying_routes.h"
 
 namespace outrider {
 namespace {
@@ -17,56 +12,18 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// A template in the manner of Hermes.
-constexpr char kTemplate[] =
-    "{% if tools %}<|im_start|>system\n{% for t in tools %}{{ t | tojson }}\n{% endfor "
-    "%}<|im_end|>\n"
-    "{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n"
-    "{% if m.role == 'tool' %}{{ m.tool_call_id }}: {% endif %}{{ m.content }}"
-    "{% for c in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ c.function.name }}\", "
-    "\"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-
 const char kTools[] =
     R"("tools":[{"type":"function","function":{"name":"move","description":"Move.",
         "parameters":{"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}}}},
        {"type":"function","function":{"name":"stop"}}])";
 const char kCall[] = "<tool_call>\n{\"name\": \"move\", \"arguments\": {\"z\": 2}}\n</tool_call>";
 
-class ToolRoutesTest : public testing::Test {
+class ToolRoutesTest : public SayingRoutesTest {
  protected:
-  ToolRoutesTest() {
-    service_.tokenizer = &tokenizer_;
-    service_.model_name = [] { return std::string("robot"); };
-    service_.chat = [] {
-      return Result<ChatSource>(ChatSource{.templates = {{"default", kTemplate}}, .eos = "</s>"});
-    };
-    service_.complete = [this](CompletionCall call) {
-      prompt_ = *tokenizer_.decode(call.prompt.ids, /*skip_special=*/false);
-      call.client->begin();
-      for (std::size_t at = 0; at < says_.size(); at += 3) {
-        const std::vector<AnswerPiece> piece = {{.text = says_.substr(at, 3)}};
-        call.client->show(piece);
-      }
-      call.client->end({.by_length = by_length_, .usage = {.completion_tokens = 9}});
-      return Status();
-    };
-    service_.constrain = [this](const ConstraintSpec& spec,
-                                const HttpRequest&) -> Result<AnswerConstraint> {
-      form_ = spec;
-      if (!form_status_.ok()) return form_status_;
-      return AnswerConstraint{.spec = spec};
-    };
-    server_ = *HttpServer::start({.listen = {"127.0.0.1", 0}}, openai_routes(service_));
-  }
+  ToolRoutesTest() { says_ = kCall; }
   std::string post(const std::string& fields,
                    const std::string& messages = R"([{"role":"user","content":"Go."}])") {
-    HttpClient client(server_->address());
-    client.post("/v1/chat/completions", R"({"messages":)" + messages + "," + fields + "}");
-    return client.read_all();
-  }
-  static Json body_of(const std::string& response) {
-    return Json::parse(response.substr(response.find("\r\n\r\n") + 4), nullptr, false);
+    return post_to("/v1/chat/completions", R"({"messages":)" + messages + "," + fields + "}");
   }
   // The first choice of an answer to these fields.
   Json choice(const std::string& fields) { return body_of(post(fields))["choices"][0]; }
@@ -78,23 +35,6 @@ class ToolRoutesTest : public testing::Test {
     const Json error = body_of(response)["error"];
     return error["code"].get<std::string>() + " " + error["param"].get<std::string>();
   }
-  static std::vector<Json> events_of(const std::string& response) {
-    std::vector<Json> events;
-    for (std::size_t at = 0; (at = response.find("data: {", at)) != std::string::npos; ++at) {
-      const std::size_t begin = at + 6;
-      events.push_back(Json::parse(response.substr(begin, response.find("\n\n", begin) - begin),
-                                   nullptr, false));
-    }
-    return events;
-  }
-
-  const Tokenizer tokenizer_ = *Tokenizer::load(source_dir() + "/models/demo-draft");
-  OpenaiService service_;
-  std::string says_ = kCall, prompt_;
-  bool by_length_ = false;
-  ConstraintSpec form_;  // that was asked for last
-  Status form_status_;
-  std::unique_ptr<HttpServer> server_;
 };
 
 TEST_F(ToolRoutesTest, ACallIsPartOfTheMessage) {

@@ -22,6 +22,7 @@ SCHEMA = {'type': 'object', 'properties': {
     'place': {'type': 'string', 'maxLength': 12}, 'done': {'type': 'boolean'}}, 'required': ['action', 'steps', 'place', 'done']}
 TOOL = {'type': 'function', 'function': {'name': 'move', 'description': 'Moves.', 'parameters': {
     'type': 'object', 'properties': {'x': {'type': 'integer', 'minimum': -20, 'maximum': 20}}, 'required': ['x']}}}
+STRICT = {'type': 'function', 'function': {**TOOL['function'], 'strict': True}}
 FORM = {'type': 'json_schema', 'json_schema': {'name': 'step', 'strict': True, 'schema': SCHEMA}}
 
 
@@ -88,14 +89,40 @@ class Forms(unittest.TestCase):
     def test_a_required_call_is_one_that_fits(self):
         for base in self.bases:
             for choice in ('required', {'type': 'function', 'function': {'name': 'move'}}):
-                strict = {'type': 'function', 'function': {**TOOL['function'], 'strict': True}}
-                said = self.say(base, tools=[strict], tool_choice=choice)
+                said = self.say(base, tools=[STRICT], tool_choice=choice, parallel_tool_calls=False)
                 self.assertEqual(said['finish_reason'], 'tool_calls')
                 call, = said['message']['tool_calls']
                 self.assertEqual(call['function']['name'], 'move')
                 arguments = json.loads(call['function']['arguments'])
                 self.assertEqual(list(arguments), ['x'])
                 self.assertIn(arguments['x'], range(-20, 21))
+
+    def test_several_calls_may_be_required(self):
+        for base in self.bases:
+            code, answer = ask(base, tools=[TOOL], tool_choice='required', max_tokens=200, temperature=1, seed=4)
+            self.assertEqual(code, 200, answer)
+            calls = answer['choices'][0]['message']['tool_calls']
+            whole = calls if answer['choices'][0]['finish_reason'] == 'tool_calls' else calls[:-1]
+            for call in whole:
+                self.assertIn(json.loads(call['function']['arguments'])['x'], range(-20, 21))
+            self.assertTrue(whole)
+
+    def test_a_form_stands_beside_tools(self):
+        for base in self.bases:
+            for seed in range(4):
+                said = self.say(base, tools=[STRICT], response_format=FORM, temperature=1, seed=seed, parallel_tool_calls=False)
+                if said['finish_reason'] == 'stop':
+                    fits(self, said['message']['content'])
+                else:
+                    self.assertEqual(said['message']['tool_calls'][0]['function']['name'], 'move')
+
+    def test_text_beside_strict_tools_is_the_same_everywhere(self):
+        for seed in (1, 2, 3):
+            asked = {'tools': [STRICT], 'temperature': 1, 'seed': seed, 'max_tokens': 40}
+            texts = [ask(base, **asked)[1]['choices'][0]['message']['content'] for base in self.bases]
+            texts.append(ask(self.bases[1], **asked, speculation=False)[1]['choices'][0]['message']['content'])
+            self.assertTrue(texts[0])
+            self.assertEqual(len(set(texts)), 1, texts)
 
     def test_what_is_wrong_is_named(self):
         for base in self.bases:
@@ -107,7 +134,7 @@ class Forms(unittest.TestCase):
                     ({'regex': '(a'}, 'regex', 'compiled'), ({'grammar': 'root ::= x'}, 'grammar', 'compiled'),
                     ({'regex': 'a', 'json_schema': {}}, 'regex', 'too'),
                     ({'regex': 'a', 'ignore_eos': True}, 'ignore_eos', 'stop token'),
-                    ({'tools': [TOOL], 'response_format': FORM}, 'response_format', 'tool_choice')):
+                    ({'tools': [TOOL], 'response_format': FORM, 'tool_choice': 'required'}, 'response_format', 'tool_choice')):
                 code, answer = ask(base, **fields)
                 self.assertEqual(code, 400, (fields, answer))
                 self.assertEqual(answer['error']['param'], param)
@@ -122,7 +149,7 @@ class Forms(unittest.TestCase):
             whole = client.chat.completions.create(model='m', messages=[USER], response_format=FORM, max_tokens=120)
             fits(self, whole.choices[0].message.content)
             called = client.chat.completions.create(model='m', messages=[USER], tools=[TOOL], tool_choice='required',
-                                                    max_tokens=120)
+                                                    parallel_tool_calls=False, max_tokens=120)
             self.assertEqual(called.choices[0].message.tool_calls[0].function.name, 'move')
             with self.assertRaises(openai.BadRequestError) as refused:
                 client.chat.completions.create(model='m', messages=[USER], response_format={

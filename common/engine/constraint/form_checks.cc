@@ -406,18 +406,31 @@ Result<std::string> checked_schema(std::string_view text) {
 Result<std::string> checked_frames(std::string_view text) {
   const Result<Json> parsed = parse_json(text, "frames");
   if (!parsed.ok()) return invalid_argument(parsed.status().message());
-  Schema frames = Schema::parse(text);
+  Schema form = Schema::parse(text);
   const Status expected =
-      invalid_argument("frames: they must be a list of 1 to " + std::to_string(Bounds::kMaxFrames) +
-                       " lists of a text, a schema and a text");
+      invalid_argument("frames: they must be 1 to " + std::to_string(Bounds::kMaxFrames) +
+                       " lists of a text, a schema and a text, in an object");
+  if (!form.is_object() || !form.contains("frames")) return expected;
+  Schema& frames = form["frames"];
   if (!frames.is_array() || frames.empty() || frames.size() > Bounds::kMaxFrames) return expected;
+  const Schema trigger = form.value("trigger", Schema());
+  if (!trigger.is_null() && (!trigger.is_string() || trigger == "")) {
+    return invalid_argument("frames: the trigger must be a text that is not empty");
+  }
+  if (form.contains("several") && !form["several"].is_boolean()) {
+    return invalid_argument("frames: several must be true or false");
+  }
   for (Schema& frame : frames) {
     if (!frame.is_array() || frame.size() != 3 || !frame[0].is_string() || !frame[2].is_string()) {
       return expected;
     }
+    const bool begins = trigger.is_null() || frame[0].get_ref<const std::string&>().starts_with(
+                                                 trigger.get_ref<const std::string&>());
+    if (!begins) return invalid_argument("frames: each must begin with the trigger");
     OUTRIDER_RETURN_IF_ERROR(SchemaCheck(frame[1]).run());
   }
-  return frames.dump();
+  if (form.contains("instead")) OUTRIDER_RETURN_IF_ERROR(SchemaCheck(form["instead"]).run());
+  return form.dump();
 }
 
 }  // namespace outrider

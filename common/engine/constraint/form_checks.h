@@ -28,7 +28,13 @@ struct FormBounds {
 // properties has no others; where nothing is said of properties or items, they may be any.
 Result<std::string> checked_schema(std::string_view text);
 
-// The same for each schema of a list of [TEXT, SCHEMA, TEXT].
+// The same for each schema of a form of kFramed: {"frames": [[TEXT, SCHEMA, TEXT], ..]}, and the
+// answer is one of these frames. Further members are:
+//   "several": true     there may be several
+//   "instead": SCHEMA   the answer is frames, or a value of this schema
+//   "trigger": TEXT     with which all frames begin: the answer is free text, in which a frame
+//                       stands wherever the trigger comes; behind the first one the answer ends,
+//                       unless there may be several
 Result<std::string> checked_frames(std::string_view text);
 
 // The parts of all groups and repeats together, nested ones multiplied.

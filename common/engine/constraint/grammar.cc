@@ -11,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 
 #include "common/base/mutex.h"
 
@@ -49,6 +50,8 @@ void LogMessageImpl(const std::string& /*file*/, int /*line*/, int level,
 }  // namespace xgrammar
 
 namespace outrider {
+
+using Form = nlohmann::ordered_json;
 
 struct GrammarVocabulary::Sorted {
   xgrammar::TokenizerInfo info;
@@ -159,15 +162,46 @@ xgrammar::Grammar of_text(const std::string& text) {
   return xgrammar::Grammar::FromEBNF(rule + "\"\n");
 }
 
-// One of the frames, around a value of its schema.
-xgrammar::Grammar of_frames(const std::string& text) {
+// One of the frames, around a value of its schema, behind the trigger.
+xgrammar::Grammar of_frame(const Form& frames, std::size_t trigger) {
   std::vector<xgrammar::Grammar> ways;
-  for (const auto& frame : nlohmann::ordered_json::parse(text)) {
-    ways.push_back(
-        xgrammar::Grammar::Concat({of_text(frame[0].get<std::string>()), of_schema(frame[1].dump()),
-                                   of_text(frame[2].get<std::string>())}));
+  for (const Form& frame : frames) {
+    ways.push_back(xgrammar::Grammar::Concat(
+        {of_text(frame[0].get_ref<const std::string&>().substr(trigger)),
+         of_schema(frame[1].dump()), of_text(frame[2].get_ref<const std::string&>())}));
   }
   return ways.size() == 1 ? ways.front() : xgrammar::Grammar::Union(ways);
+}
+
+// A grammar that is made of others in a way that has no function: XGrammar's structural tag.
+xgrammar::Grammar of_tag(const Form& format) {
+  auto made = xgrammar::Grammar::FromStructuralTag(
+      Form({{"type", "structural_tag"}, {"format", format}}).dump());
+  if (auto* grammar = std::get_if<xgrammar::Grammar>(&made)) return *grammar;
+  throw std::runtime_error("the frames cannot be joined");
+}
+
+xgrammar::Grammar of_frames(const std::string& text) {
+  const Form form = Form::parse(text);
+  const bool several = form.value("several", false);
+  const std::string trigger = form.value("trigger", "");
+  xgrammar::Grammar frames = of_frame(form["frames"], trigger.size());
+  const Form rules = {{"type", "grammar"}, {"grammar", frames.ToString()}};
+  if (!trigger.empty()) {
+    return of_tag({{"type", "dispatch"},
+                   {"rules", Form::array({Form::array({trigger, rules})})},
+                   {"loop", several}});
+  }
+  if (several) {
+    // Models write them on lines of their own.
+    const Form line = {{"type", "optional"},
+                       {"content", {{"type", "const_string"}, {"value", "\n"}}}};
+    frames =
+        of_tag({{"type", "plus"},
+                {"content", {{"type", "sequence"}, {"elements", Form::array({rules, line})}}}});
+  }
+  if (!form.contains("instead")) return frames;
+  return xgrammar::Grammar::Union({frames, of_schema(form["instead"].dump())});
 }
 
 xgrammar::CompiledGrammar compiled(const ConstraintSpec& spec,

@@ -25,7 +25,7 @@ enum class ConstraintKind : std::uint8_t {
   kJsonSchema,  // `text` is the schema
   kRegex,       // the whole answer matches `text`
   kGrammar,     // `text` has rules in GBNF, of which `root` is the answer's
-  kFramed,      // `text` is a JSON list of [TEXT, SCHEMA, TEXT], of which the answer is one
+  kFramed,      // `text` is JSON with frames (checked_frames()), of which the answer has some
 };
 
 struct ConstraintSpec {

@@ -252,12 +252,7 @@ Status read_tools(const nlohmann::ordered_json& value, Api api, ToolUse& use) {
 }
 
 Status read_tool_choice(const Json& value, Api api, ToolUse& use) {
-  if (value.is_null() || value == "auto") {
-    if (std::ranges::none_of(use.tools, &Tool::strict)) return {};
-    return wrong("tools[].function.strict",
-                 "false, or left out, where an answer may be no call: arguments are held to a "
-                 "schema with tool_choice required, or a tool");
-  }
+  if (value.is_null() || value == "auto") return {};
   if (value == "none") {
     use = {};
     return {};

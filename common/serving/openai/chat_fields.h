@@ -41,8 +41,7 @@ Result<nlohmann::ordered_json> earlier_call(const Json& id, const Json& name, co
 // tools: in the order in which the client wrote the keys, which templates keep. Of a response they
 // have no "function" around them.
 Status read_tools(const nlohmann::ordered_json& value, Api api, ToolUse& use);
-// auto, none, required, or a tool; behind read_tools(). Arguments are held to a tool's schema where
-// the answer must be a call, so only there may a tool be strict.
+// auto, none, required, or a tool; behind read_tools().
 Status read_tool_choice(const Json& value, Api api, ToolUse& use);
 
 // Refuses an object with a key that is not known, unless its value says nothing.

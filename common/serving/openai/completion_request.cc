@@ -33,10 +33,12 @@ Status read_answer_form(const nlohmann::ordered_json& body, CompletionRequest& r
   }
   if (!constraint.asks()) return {};
   request.form_field = form.field.empty() ? "response_format" : form.field;
-  if (!request.tool_use.tools.empty()) {
+  const bool is_json = constraint.spec.kind == ConstraintKind::kJsonSchema ||
+                       constraint.spec.kind == ConstraintKind::kJsonObject;
+  if (!request.tool_use.tools.empty() && (request.tool_use.must_call || !is_json)) {
     return invalid_argument("'" + request.form_field +
-                            "' leaves no place for calls of 'tools'. Remedy: one of the two, or "
-                            "\"tool_choice\": \"none\"")
+                            "' stands beside 'tools' where it is JSON and no call is required. "
+                            "Remedy: one of the two, or \"tool_choice\": \"none\"")
         .with_detail({.reason = "invalid_value", .field = request.form_field});
   }
   const TextOptions& text = request.params.text;

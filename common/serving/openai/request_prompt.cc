@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,41 @@ void adapt_calls(const TemplateCalls& calls, std::vector<ChatMessage>& messages)
       }
     }
   }
+}
+
+// Holds an answer that must be calls, or calls or a form.
+Status hold_to_calls(const CompletionRequest& request, const CallFormat& format,
+                     RequestPrompt& made) {
+  const ToolUse& use = request.tool_use;
+  const ConstraintSpec& form = request.params.text.choice.settings.constraint.spec;
+  const bool has_form = form.kind != ConstraintKind::kNone;
+  if (!use.must_call && !has_form) return {};
+  CallRule rule{.only = use.only,
+                .only_strict = !use.must_call,
+                .several = use.in_parallel && use.only.empty()};
+  if (has_form) rule.instead = form.text.empty() ? R"({"type": "object"})" : form.text;
+  made.form_field = use.must_call ? "tool_choice" : request.form_field;
+  Result<std::string> frames = call_frames(format, use.tools, rule);
+  if (!frames.ok()) {
+    return frames.status().with_detail(
+        {.reason = "unsupported_parameter", .field = made.form_field});
+  }
+  made.form = {ConstraintKind::kFramed, *std::move(frames)};
+  return {};
+}
+
+// Holds the calls that an answer may have in its text, if a tool is strict. A grammar has no
+// special tokens, so text whose marks are some is left free.
+void hold_text(const CompletionRequest& request, const std::vector<TokenId>& special_marks,
+               RequestPrompt& made) {
+  const ToolUse& use = request.tool_use;
+  const bool is_strict = std::ranges::any_of(use.tools, &Tool::strict);
+  if (!is_strict || made.form.kind != ConstraintKind::kNone || !special_marks.empty()) return;
+  std::optional<std::string> frames =
+      call_frames_in_text(*made.syntax.calls, use.tools, use.in_parallel);
+  if (!frames) return;
+  made.form = {ConstraintKind::kFramed, *std::move(frames)};
+  made.form_field = "tools";
 }
 
 // The special tokens that are marks, which the text must show.
@@ -99,15 +135,7 @@ Result<RequestPrompt> encode_request(const Tokenizer& tokenizer, const Completio
       syntax.calls = calls.format;
       syntax.tools = std::make_shared<const Tools>(request.tool_use.tools);
       syntax.one_call = !request.tool_use.in_parallel;
-      if (request.tool_use.must_call) {
-        Result<std::string> frames =
-            call_frames(*calls.format, request.tool_use.tools, request.tool_use.only);
-        if (!frames.ok()) {
-          return frames.status().with_detail(
-              {.reason = "unsupported_parameter", .field = "tool_choice"});
-        }
-        made.form = {ConstraintKind::kFramed, *std::move(frames)};
-      }
+      OUTRIDER_RETURN_IF_ERROR(hold_to_calls(request, *calls.format, made));
     }
   }
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt,
@@ -118,6 +146,7 @@ Result<RequestPrompt> encode_request(const Tokenizer& tokenizer, const Completio
   syntax.shows_reasoning = request.shows_reasoning;
   syntax.prompt_end = prompt.text_end;
   prompt.shown_ids = shown_ids(tokenizer, syntax);
+  hold_text(request, prompt.shown_ids, made);
   made.prompts.push_back(std::move(prompt));
   return made;
 }

@@ -29,7 +29,8 @@ struct ChatForm {
 struct RequestPrompt {
   std::vector<EncodedPrompt> prompts;  // of a chat one
   AnswerSyntax syntax;
-  ConstraintSpec form = {};  // of an answer that must be a call; kind kNone: it need not
+  ConstraintSpec form = {};     // of an answer that is a call, or may have some; kind kNone: any
+  std::string form_field = {};  // that asks for it
 };
 
 // The seed of a choice: of the first the request's own.

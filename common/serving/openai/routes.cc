@@ -208,7 +208,7 @@ Status complete(const OpenaiService& service, Api api, const HttpRequest& reques
   if (!encoded.ok()) return refused_prompt(encoded.status(), api);
   if (encoded->form.kind != ConstraintKind::kNone) {
     asked.params.text.choice.settings.constraint = {.spec = std::move(encoded->form)};
-    asked.form_field = "tool_choice";
+    asked.form_field = encoded->form_field;
   }
   OUTRIDER_RETURN_IF_ERROR(compile_form(service, request, asked));
   ignored.log_new(asked.ignored);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/serving/tools/call_frames.h"
 
+#include <utility>
+
 namespace outrider {
 namespace {
 
@@ -13,9 +15,16 @@ std::string on_own_line(std::string_view mark, bool opens) {
   return opens ? text + "\n" : "\n" + text;
 }
 
-OrderedJson frame_of(const CallFormat& format, const Tool& tool) {
-  const OrderedJson nothing = {{"type", "object"}, {"additionalProperties", false}};
-  const OrderedJson& schema = tool.parameters.is_null() ? nothing : tool.parameters;
+OrderedJson any_object() {
+  return {{"type", "object"}};
+}
+
+OrderedJson schema_of(const Tool& tool) {
+  if (!tool.parameters.is_null()) return tool.parameters;
+  return {{"type", "object"}, {"additionalProperties", false}};
+}
+
+OrderedJson frame_of(const CallFormat& format, const Tool& tool, const OrderedJson& schema) {
   const std::string section(format.section), section_end(format.section_end);
   if (!format.name_end.empty()) {
     const std::string index = format.index_mark.empty() ? "" : std::string(format.index_mark) + "0";
@@ -30,20 +39,41 @@ OrderedJson frame_of(const CallFormat& format, const Tool& tool) {
           schema, "}" + on_own_line(format.close, false) + section_end};
 }
 
+// Whether calls may follow each other without anything around them all.
+bool stand_alone(const CallFormat& format) {
+  return !format.open.empty() && !format.bare && format.section.empty() &&
+         format.arguments == CallArguments::kJson;
+}
+
 }  // namespace
 
 Result<std::string> call_frames(const CallFormat& format, const Tools& tools,
-                                std::string_view only) {
+                                const CallRule& rule) {
   if (format.arguments != CallArguments::kJson) {
-    return unimplemented(
-        "the model's form of calls, " + std::string(format.name) +
-        ", writes no JSON, so a call cannot be required. Remedy: tool_choice auto");
+    return unimplemented("the model's form of calls, " + std::string(format.name) +
+                         ", writes no JSON, so answers with calls are held to no form. Remedy: " +
+                         (rule.instead.empty() ? "tool_choice auto" : "a form, or tools"));
   }
   auto frames = OrderedJson::array();
   for (const Tool& tool : tools) {
-    if (only.empty() || tool.name == only) frames.push_back(frame_of(format, tool));
+    if (!rule.only.empty() && tool.name != rule.only) continue;
+    const bool is_free = rule.only_strict && !tool.strict;
+    frames.push_back(frame_of(format, tool, is_free ? any_object() : schema_of(tool)));
   }
-  return frames.dump();
+  OrderedJson form = {{"frames", std::move(frames)}};
+  if (rule.several && stand_alone(format) && !format.close.empty()) form["several"] = true;
+  if (!rule.instead.empty()) form["instead"] = OrderedJson::parse(rule.instead, nullptr, false);
+  return form.dump();
+}
+
+std::optional<std::string> call_frames_in_text(const CallFormat& format, const Tools& tools,
+                                               bool several) {
+  if (!stand_alone(format)) return std::nullopt;
+  const Result<std::string> frames = call_frames(format, tools, {.only_strict = true});
+  OrderedJson form = OrderedJson::parse(*frames);
+  form["trigger"] = format.open;
+  form["several"] = several;
+  return form.dump();
 }
 
 }  // namespace outrider

@@ -66,6 +66,65 @@ TEST_F(ConstraintCompilerTest, HoldsAnswersToEachKindOfForm) {
   EXPECT_FALSE(has_form({kGrammar, "root ::= [a-z]+"}, "Go"));
 }
 
+constexpr char kFrames[] =
+    R"("frames":[["<call>move ",{"type":"integer","minimum":0,"maximum":9},"</call>"],)"
+    R"(["<call>say ",{"type":"string"},"</call>"]])";
+
+TEST_F(ConstraintCompilerTest, AFrameIsAWholeAnswer) {
+  const ConstraintSpec one{ConstraintKind::kFramed, std::string("{") + kFrames + "}"};
+  EXPECT_TRUE(has_form(one, "<call>move 3</call>"));
+  EXPECT_TRUE(has_form(one, R"(<call>say "a</call>b"</call>)"));
+  EXPECT_FALSE(has_form(one, "<call>move 30</call>"));
+  EXPECT_FALSE(has_form(one, "<call>move 3</call><call>move 3</call>"));
+  const ConstraintSpec several{ConstraintKind::kFramed,
+                               std::string("{") + kFrames + R"(,"several":true})"};
+  EXPECT_TRUE(has_form(several, "<call>move 3</call>"));
+  EXPECT_TRUE(has_form(several, "<call>move 3</call>\n<call>say \"a\"</call><call>move 4</call>"));
+  EXPECT_FALSE(has_form(several, ""));
+  EXPECT_FALSE(has_form(several, "<call>move 3</call>\n<call>"));
+}
+
+TEST_F(ConstraintCompilerTest, AFormMayStandInsteadOfFrames) {
+  const ConstraintSpec form{
+      ConstraintKind::kFramed,
+      std::string("{") + kFrames + R"(,"several":true,"instead":{"type":"object"}})"};
+  EXPECT_TRUE(has_form(form, R"({"a": 1})"));
+  EXPECT_TRUE(has_form(form, "<call>move 3</call>"));
+  EXPECT_FALSE(has_form(form, R"({"a": 1}<call>move 3</call>)"));
+  EXPECT_FALSE(has_form(form, "I go."));
+}
+
+TEST_F(ConstraintCompilerTest, TextIsFreeUntilAFrameIsTriggered) {
+  const std::string trigger = std::string("{") + kFrames + R"(,"trigger":"<call>","several":)";
+  const ConstraintSpec many{ConstraintKind::kFramed, trigger + "true}"};
+  const ConstraintSpec once{ConstraintKind::kFramed, trigger + "false}"};
+  for (const ConstraintSpec& form : {many, once}) {
+    EXPECT_TRUE(has_form(form, ""));
+    EXPECT_TRUE(has_form(form, "I go. <cal or <<call or </call> {\"a\": [\xc3\xa9"));
+    EXPECT_TRUE(has_form(form, "I go.\n<call>move 3</call>"));
+    EXPECT_FALSE(has_form(form, "I go.\n<call>move 3"));
+    EXPECT_FALSE(has_form(form, "<<call>move 30</call>"));
+    EXPECT_FALSE(has_form(form, "I go. <call> move"));
+  }
+  const std::string twice = "I <call>move 3</call> and <call>say \"a\"</call>.";
+  EXPECT_TRUE(has_form(many, twice));
+  EXPECT_FALSE(has_form(once, twice));
+  EXPECT_FALSE(has_form(many, "<call>move 3</call><call>jump"));
+}
+
+TEST_F(ConstraintCompilerTest, FramesThatAreWrongAreRefused) {
+  const auto refused = [this](const std::string& members) {
+    return refusal(ConstraintKind::kFramed, "{" + members + "}").message();
+  };
+  EXPECT_THAT(refused(R"("frames":[])"), HasSubstr("1 to 128"));
+  EXPECT_THAT(refused(R"("frames":[["a",{}]])"), HasSubstr("a schema and a text"));
+  EXPECT_THAT(refused(R"("frames":[["a",{},"b"]],"trigger":"")"), HasSubstr("trigger"));
+  EXPECT_THAT(refused(R"("frames":[["a",{},"b"]],"trigger":"b")"), HasSubstr("begin with"));
+  EXPECT_THAT(refused(R"("frames":[["a",{},"b"]],"several":1)"), HasSubstr("several"));
+  EXPECT_THAT(refused(R"("frames":[["a",{"not":{}},"b"]])"), HasSubstr("'not'"));
+  EXPECT_THAT(refused(R"("frames":[["a",{},"b"]],"instead":{"not":{}})"), HasSubstr("'not'"));
+}
+
 TEST_F(ConstraintCompilerTest, RefusesWhatWouldBePassedOver) {
   using enum ConstraintKind;
   EXPECT_THAT(refusal(kJsonSchema, R"({"type":"string","pattern":"a+","maxLength":3})").message(),

@@ -145,6 +145,61 @@ TEST_F(Masks, APathLeavesNoTrace) {
   EXPECT_FALSE(state->allowed({})->may_end);
 }
 
+// Text may be anything up to "<", and is then one of the calls. Whatever the pieces, a token is
+// allowed exactly where the text that it makes is the beginning of such a text, and a path is as
+// the same answer.
+TEST_F(Masks, FreeTextEndsWhereAFrameIsTriggered) {
+  SeededRandom random(5);
+  const ConstraintSpec spec{
+      ConstraintKind::kFramed,
+      R"({"frames":[["<a",{"enum":[1,12]},">"],["<b",{"const":2},">"]],"trigger":"<","several":true})"};
+  const std::set<std::string> calls = {"<a1>", "<a12>", "<b2>"};
+  const auto fits = [&calls](std::string_view text, bool whole) {
+    for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos;) {
+      const std::string_view rest = text.substr(at);
+      const auto call = std::ranges::find_if(calls, [&](const std::string& each) {
+        return rest.starts_with(each) || (!whole && each.starts_with(rest));
+      });
+      if (call == calls.end()) return false;
+      at += std::min(call->size(), rest.size());
+    }
+    return true;
+  };
+  std::size_t triggered = 0;
+  for (int round = 0; round < 40; ++round) {
+    std::vector<std::string> pieces = {"<", ">", "a", "b", "1", "2"};
+    while (pieces.size() < 24) {
+      std::string piece;
+      for (std::size_t left = 1 + random.below(4); left > 0; --left)
+        piece += "<>ab12"[random.below(6)];
+      pieces.push_back(piece);
+    }
+    const auto constraint = compiled(spec, pieces);
+    ASSERT_NE(constraint, nullptr);
+    const auto state = constraint->begin();
+    Ids answer;
+    for (int step = 0; step < 30; ++step) {
+      const std::string text = text_of(answer, pieces);
+      const auto allowed = state->allowed({});
+      EXPECT_EQ(allowed->may_end, fits(text, true)) << text;
+      Ids next;
+      for (TokenId token = 0; token < std::ssize(pieces); ++token) {
+        const std::string longer = text + pieces[static_cast<std::size_t>(token)];
+        ASSERT_EQ(allowed->has(token), fits(longer, false)) << longer;
+        if (allowed->has(token)) next.push_back(token);
+      }
+      ASSERT_FALSE(next.empty()) << text;
+      const Ids path = {next[random.below(next.size())]};
+      const auto ahead = state->allowed(path);
+      state->append(path);
+      EXPECT_EQ(state->allowed({})->words, ahead->words);
+      answer.push_back(path.front());
+      triggered += fits(text, true) ? 0 : 1;
+    }
+  }
+  EXPECT_GT(triggered, 100u) << "the walks were within calls, too";
+}
+
 TEST_F(Masks, CharactersMayBeSplitBetweenTokens) {
   const std::vector<std::string> pieces = {"\xc3", "\xa9", "\xa8", "e"};
   const auto constraint = compiled({ConstraintKind::kRegex, "\xc3\xa9+"}, pieces);

@@ -127,13 +127,60 @@ TEST_F(ToolRoutesTest, ARequiredCallIsAForm) {
       R"(["<tool_call>\n{\"name\": \"move\", \"arguments\": ",)"
       R"({"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}},)"
       R"("}\n</tool_call>"])";
-  EXPECT_EQ(form_of(R"({"type":"function","function":{"name":"move"}})"), "[" + move + "]");
+  EXPECT_EQ(form_of(R"({"type":"function","function":{"name":"move"}})"),
+            R"({"frames":[)" + move + "]}");
   EXPECT_EQ(form_.kind, ConstraintKind::kFramed);
-  EXPECT_EQ(form_of(R"("required")"),
-            "[" + move +
-                R"(,["<tool_call>\n{\"name\": \"stop\", \"arguments\": ",)"
-                R"({"type":"object","additionalProperties":false},"}\n</tool_call>"]])");
+  EXPECT_EQ(
+      form_of(R"("required")"),
+      R"({"frames":[)" + move +
+          R"(,["<tool_call>\n{\"name\": \"stop\", \"arguments\": ",)"
+          R"({"type":"object","additionalProperties":false},"}\n</tool_call>"]],"several":true})");
+  EXPECT_EQ(form_of(R"("required","parallel_tool_calls":false)").find("several"),
+            std::string::npos);
   EXPECT_EQ(form_of(R"("auto")"), "");
+}
+
+TEST_F(ToolRoutesTest, TextIsFreeUntilAStrictToolIsCalled) {
+  const std::string tools =
+      R"("tools":[{"type":"function","function":{"name":"move","strict":true,"parameters":
+           {"type":"object","properties":{"z":{"type":"number"}}}}},
+          {"type":"function","function":{"name":"turn","parameters":{"type":"object","not":{}}}}])";
+  EXPECT_EQ(choice(tools)["finish_reason"], "tool_calls");
+  EXPECT_EQ(form_.kind, ConstraintKind::kFramed);
+  EXPECT_EQ(form_.text,
+            R"({"frames":[["<tool_call>\n{\"name\": \"move\", \"arguments\": ",)"
+            R"({"type":"object","properties":{"z":{"type":"number"}}},"}\n</tool_call>"],)"
+            R"(["<tool_call>\n{\"name\": \"turn\", \"arguments\": ",)"
+            R"({"type":"object"},"}\n</tool_call>"]],"trigger":"<tool_call>","several":true})");
+  form_ = {};
+  choice(kTools);
+  EXPECT_EQ(form_.kind, ConstraintKind::kNone) << "no tool is strict";
+  form_status_ = unimplemented("keyword 'not'");
+  EXPECT_EQ(refused(tools), "invalid_value tools");
+}
+
+TEST_F(ToolRoutesTest, TextWhoseMarksAreSpecialOrNoJsonIsLeftFree) {
+  const std::string tools =
+      R"("tools":[{"type":"function","function":{"name":"move","strict":true}}])";
+  for (const char* format : {"qwen3_coder", "llama3_json", "deepseek_v3"}) {
+    service_.reading.tool_call_parser = format;
+    server_ = *HttpServer::start({.listen = {"127.0.0.1", 0}}, openai_routes(service_));
+    EXPECT_THAT(post(tools), HasSubstr("200 OK"));
+    EXPECT_EQ(form_.kind, ConstraintKind::kNone) << format;
+  }
+}
+
+TEST_F(ToolRoutesTest, AnAnswerMayBeACallOrAForm) {
+  choice(std::string(kTools) + R"(,"response_format":{"type":"json_object"})");
+  EXPECT_EQ(form_.kind, ConstraintKind::kFramed);
+  EXPECT_THAT(form_.text, HasSubstr(R"("several":true,"instead":{"type":"object"})"));
+  form_status_ = unimplemented("keyword");
+  EXPECT_EQ(refused(std::string(kTools) + R"(,"response_format":{"type":"json_object"})"),
+            "invalid_value response_format");
+  EXPECT_EQ(refused(std::string(kTools) +
+                    R"(,"tool_choice":"required","response_format":{"type":"json_object"})"),
+            "invalid_value response_format");
+  EXPECT_EQ(refused(std::string(kTools) + R"(,"regex":"a")"), "invalid_value regex");
 }
 
 TEST_F(ToolRoutesTest, AFormThatCannotBeCompiledIsRefusedWithItsField) {
@@ -160,9 +207,6 @@ TEST_F(ToolRoutesTest, WhatIsWrongWithToolsIsNamed) {
             "invalid_value tools[0].function.parameters");
   EXPECT_EQ(tools(R"([{"type":"function","function":{"name":"a","returns":"b"}}])"),
             "unsupported_parameter tools[0].function.returns");
-  EXPECT_EQ(tools(R"([{"type":"function","function":{"name":"a","strict":true}}])"),
-            "invalid_value tools[].function.strict")
-      << "an answer that may be no call is held to no schema";
   EXPECT_EQ(tools(R"([{"type":"function","function":{"name":"a","strict":1}}])"),
             "invalid_value tools[0].function.strict");
   EXPECT_EQ(tools(R"([{"type":"web_search"}])"), "invalid_value tools[0]");

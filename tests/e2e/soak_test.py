@@ -148,6 +148,11 @@ class Scripts(unittest.TestCase):
         self.assertEqual(line['wrong'], 0)
         self.assertGreaterEqual(sum(line['cuts'].values()), 1)
 
+    def test_growth_needs_more_than_moments_and_says_so(self):
+        code, line = self.run_script('growth.py', '--minutes', 0.1, '--requests', 6, '--clients', 2)
+        self.assertEqual((code, line.get('failures', [])), (4, []))
+        self.assertIn('too few', line['inconclusive'])
+
 
 if __name__ == '__main__':
     run_tests(verbosity=2)

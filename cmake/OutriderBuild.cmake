@@ -129,9 +129,11 @@ endfunction()
 # `threads`, whose code uses several threads. A test whose labels are in OUTRIDER_SANITIZED_LABELS runs under the
 # address sanitizer only, and gets the label `sanitized`. One whose result depends on the optimised code (`numbers`),
 # on programs (`programs`) or on libtorch (`torch`) runs in the release build: release_tests builds those, and all
-# programs.
+# programs. With the label `long` too it takes minutes under a sanitizer: short_tests are those without, and only
+# ./run sanitize runs the others there.
 set(OUTRIDER_SANITIZED_LABELS unit sim threads)
 add_custom_target(all_tests)
+add_custom_target(short_tests)
 add_custom_target(threaded_tests)
 function(outrider_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
@@ -151,6 +153,9 @@ function(outrider_test name)
     set_property(GLOBAL PROPERTY OUTRIDER_TEST_HEADERS ${name})
   endif()
   add_dependencies(all_tests ${name})
+  if(NOT "long" IN_LIST arg_LABELS)
+    add_dependencies(short_tests ${name})
+  endif()
   if("threads" IN_LIST arg_LABELS)
     add_dependencies(threaded_tests ${name})
   endif()

@@ -170,18 +170,22 @@ class ExitsOfAPack(WithFolder):
 class Learning(unittest.TestCase):
     def test_what_pruning_learnt_the_next_run_goes_on_with(self):
         with tempfile.TemporaryDirectory() as state:
-            def weights_after_a_run():
+            file = Path(state) / 'learnt.json'
+
+            def learnt_after_a_run():
                 done = edge('run', '--target', TARGET, '--model', DRAFT, '-p', BOTTLE, '-n', '200', '--temp', '0',
                             '--tree', 'lever', '--prune', '0.2', '--state-dir', state)
                 self.assertEqual(done.code, 0, done.err)
-                [pair] = json.loads((Path(state) / 'learnt.json').read_text(encoding='utf-8'))['pairs']
-                return pair['learnt']['edge_weights']
+                return json.loads(file.read_text(encoding='utf-8'))
 
-            first, second = weights_after_a_run(), weights_after_a_run()
-            # The same text again says the same about the exit's score.
-            self.assertGreater(first[1], 0.5)
-            self.assertGreater(second[1], first[1] + 0.02)
-
+            learnt = learnt_after_a_run()
+            [pair] = learnt['pairs']
+            self.assertLess(pair['learnt']['edge_weights'][1], 1)
+            # One run moves a weight by a tenth or less, and on a loaded machine by nothing.
+            pair['learnt']['edge_weights'][1] = 2
+            file.write_text(json.dumps(learnt), encoding='utf-8')
+            [pair] = learnt_after_a_run()['pairs']
+            self.assertGreater(pair['learnt']['edge_weights'][1], 1.5)
 
 
 if __name__ == '__main__':

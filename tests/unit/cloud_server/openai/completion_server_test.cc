@@ -217,8 +217,10 @@ class KeyedCompletionsTest : public CompletionServerTest {
 
 TEST_F(KeyedCompletionsTest, NoRouteAnswersWithoutAKeyAndRefusalsAreCounted) {
   start();
+  std::uint64_t asked = 0;
   for (const HttpRoute& route : completions_->routes()) {
     if (route.method != "POST") continue;
+    ++asked;
     HttpClient client(http_->address());
     client.post(route.path,
                 R"({"prompt": "The robot", "content": "The robot", "tokens": [300, 301]})");
@@ -228,8 +230,8 @@ TEST_F(KeyedCompletionsTest, NoRouteAnswersWithoutAKeyAndRefusalsAreCounted) {
   }
   EXPECT_THAT(http_get(http_->address(), "/v1/models"),
               AllOf(HasSubstr(" 401 "), Not(HasSubstr("toy"))));
-  EXPECT_EQ(authenticator_.refused(Front::kOpenAi), 5u);
-  EXPECT_EQ(faults_.counts().refused, 5u);
+  EXPECT_EQ(authenticator_.refused(Front::kOpenAi), asked + 1);
+  EXPECT_EQ(faults_.counts().refused, asked + 1);
   EXPECT_THAT(ask_as_alice(), HasSubstr(" 200 "));
 }
 

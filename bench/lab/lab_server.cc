@@ -54,7 +54,7 @@ class HeldModel final : public Model {
   Clock& clock_;
 };
 
-// What --pace-pass-ms, --pace-exit-cost and --hold say, in whichever order they stand.
+// The values of --pace-pass-ms, --pace-exit-cost and --hold, which may come in any order.
 struct PaceFlags {
   PaceCurve curve;
   double exit_cost = 1;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,29 +62,27 @@ struct PaceFlags {
   std::string hold_file;
 };
 
+// Reads the flags when the model is loaded, after all of them were parsed. flags: outlive it.
 class LabPacer final : public ModelPacer {
  public:
-  explicit LabPacer(const PaceFlags& flags)
-      : curve_(flags.curve, flags.exit_cost),
-        is_paced_(!flags.curve.empty()),
-        hold_file_(flags.hold_file) {}
+  explicit LabPacer(const PaceFlags& flags) : flags_(flags) {}
 
   std::unique_ptr<Model> pace(std::unique_ptr<Model> model, Clock& clock) override {
-    if (!hold_file_.empty())
-      model = std::make_unique<HeldModel>(std::move(model), hold_file_, clock);
-    return is_paced_ ? curve_.pace(std::move(model), clock) : std::move(model);
+    if (!flags_.hold_file.empty())
+      model = std::make_unique<HeldModel>(std::move(model), flags_.hold_file, clock);
+    if (flags_.curve.empty()) return model;
+    return curve_.emplace(flags_.curve, flags_.exit_cost).pace(std::move(model), clock);
   }
-  PaceCounts counts() const override { return curve_.counts(); }
+  PaceCounts counts() const override { return curve_ ? curve_->counts() : PaceCounts{}; }
   std::string about() const override {
-    std::string said = is_paced_ ? curve_.about() + " ms a pass" : "";
-    if (hold_file_.empty()) return said;
-    return said + (said.empty() ? "" : "; ") + "passes wait for " + hold_file_;
+    std::string said = flags_.curve.empty() ? "" : flags_.curve.to_string() + " ms a pass";
+    if (flags_.hold_file.empty()) return said;
+    return said + (said.empty() ? "" : "; ") + "passes wait for " + flags_.hold_file;
   }
 
  private:
-  CurvePacer curve_;
-  const bool is_paced_;
-  const std::string hold_file_;
+  const PaceFlags& flags_;
+  std::optional<CurvePacer> curve_;
 };
 
 void add_lab_flags(CLI::App& app, ServerFlags& flags, PaceFlags& pace) {
@@ -103,13 +102,8 @@ void add_lab_flags(CLI::App& app, ServerFlags& flags, PaceFlags& pace) {
                flags.target.pacer = std::make_shared<LabPacer>(pace);
              })
       ->group(kLabGroup);
-  app.add_option_function<double>(
-         "--pace-exit-cost",
-         [&](double cost) {
-           pace.exit_cost = cost;
-           if (flags.target.pacer != nullptr) flags.target.pacer = std::make_shared<LabPacer>(pace);
-         },
-         "Of --pace-pass-ms: a pass with early exits takes so many times as long")
+  app.add_option("--pace-exit-cost", pace.exit_cost,
+                 "With --pace-pass-ms, a pass with early exits takes so many times as long")
       ->check(CLI::Range(1.0, 10.0))
       ->default_str("1")
       ->group(kLabGroup);

@@ -8,7 +8,9 @@
 #include "cloud_server/http/ledger.h"
 #include "common/base/mutex.h"
 #include "common/serving/ledger/ledger_counters.h"
+#include "common/serving/telemetry/draft_counters.h"
 #include "common/serving/telemetry/metric_registry.h"
+#include "common/serving/tracing/trace_counters.h"
 
 namespace outrider {
 namespace {
@@ -68,6 +70,7 @@ struct ServerMetrics::Parts {
   MetricFamily& totals(const char* name, const char* help) {
     return registry.counters(prefixed(name), help, labels);
   }
+  Metric& counter(const char* name, const char* help) { return totals(name, help).with({}); }
   Metric& gauge(const char* name, const char* help) {
     return registry.gauges(prefixed(name), help, labels).with({});
   }
@@ -76,6 +79,8 @@ struct ServerMetrics::Parts {
   const Prices* const prices;  // null: no prices
   MetricRegistry registry;
   LedgerCounters ledger{registry, "outrider_tenant_", "bytes_total", labels};
+  DraftCounters drafts{registry, "outrider_", labels};
+  TraceCounters traces{registry, "outrider_", labels};
   TenantLabels tenants;
   MetricFamily& sessions = totals("tenant_sessions_total", "Sessions of each tenant");
   Mutex render_mu;  // one render() at a time
@@ -89,12 +94,11 @@ struct ServerMetrics::Parts {
   Metric& calls = gauge("grpc_calls_open", "gRPC calls that are open");
   Metric& connections = gauge("connections_open", "Connections of edges that are open");
   Metric& turned_away =
-      totals("connections_refused_total", "Connections closed because a limit was reached")
-          .with({});
+      counter("connections_refused_total", "Connections closed because a limit was reached");
   Metric& handshakes =
-      totals("tls_handshakes_failed_total", "Connections whose TLS handshake failed").with({});
+      counter("tls_handshakes_failed_total", "Connections whose TLS handshake failed");
   Metric& grpc_errors =
-      totals("grpc_errors_total", "Errors that gRPC logged, failed handshakes included").with({});
+      counter("grpc_errors_total", "Errors that gRPC logged, failed handshakes included");
   MetricFamily& keys =
       totals("keys_refused_total",
              "Calls and requests refused for their key, or because too many wrong ones came "
@@ -102,60 +106,35 @@ struct ServerMetrics::Parts {
   Metric& grpc_keys = keys.with({{"front", "grpc"}});
   Metric& openai_keys = keys.with({{"front", "openai"}});
   Metric& metrics_keys = keys.with({{"front", "metrics"}});
-  Metric& log_lines_lost =
-      totals("log_lines_lost_total", "Log lines that could not be written").with({});
-  Metric& spans_exported =
-      totals("trace_spans_exported_total", "Spans that the collector of traces has taken").with({});
-  Metric& spans_dropped = totals("trace_spans_dropped_total",
-                                 "Spans that found no room, or that the collector did not take")
-                              .with({});
-  Metric& traceparents =
-      totals("traceparents_malformed_total", "Requests whose traceparent was ignored").with({});
-  Metric& passes =
-      totals("target_passes_total", "Passes of the target that decided tokens").with({});
-  Metric& device_passes =
-      totals("device_passes_total", "The same passes, each of which may serve many sessions, once")
-          .with({});
-  Metric& rows = totals("rows_total", "Rows that the device computed").with({});
-  Metric& prompt_rows =
-      totals("prompt_rows_total", "Of these rows, the tokens of prompts").with({});
+  Metric& log_lines_lost = counter("log_lines_lost_total", "Log lines that could not be written");
+  Metric& passes = counter("target_passes_total", "Passes of the target that decided tokens");
+  Metric& device_passes = counter("device_passes_total",
+                                  "The same passes, each of which may serve many sessions, once");
+  Metric& rows = counter("rows_total", "Rows that the device computed");
+  Metric& prompt_rows = counter("prompt_rows_total", "Of these rows, the tokens of prompts");
   Metric& pruned =
-      totals("rows_pruned_total", "Rows of branches that ended in the middle of a pass").with({});
-  Metric& device = totals("device_seconds_total", "Seconds that the device computed").with({});
-  Metric& idle = totals("device_idle_seconds_total",
-                        "Seconds between passes in which a session waited for the device")
-                     .with({});
+      counter("rows_pruned_total", "Rows of branches that ended in the middle of a pass");
+  Metric& device = counter("device_seconds_total", "Seconds that the device computed");
+  Metric& idle = counter("device_idle_seconds_total",
+                         "Seconds between passes in which a session waited for the device");
   Metric& drafting =
-      totals("draft_seconds_total", "Seconds that the draft model beside the target computed")
-          .with({});
+      counter("draft_seconds_total", "Seconds that the draft model beside the target computed");
   Metric& rejected =
-      totals("sessions_refused_total", "Sessions refused because the server was full").with({});
-  Metric& preempted = totals("num_preemptions_total",
-                             "Sessions that gave up their memory and read their text again")
-                          .with({});
-  Metric& refused = totals("calls_refused_total", "Calls ended for a fault of the client").with({});
-  Metric& failed = totals("calls_failed_total", "Calls ended for a fault of this server").with({});
+      counter("sessions_refused_total", "Sessions refused because the server was full");
+  Metric& preempted = counter("num_preemptions_total",
+                              "Sessions that gave up their memory and read their text again");
+  Metric& refused = counter("calls_refused_total", "Calls ended for a fault of the client");
+  Metric& failed = counter("calls_failed_total", "Calls ended for a fault of this server");
 
-  Metric& prompt = totals("prompt_tokens_total", "Tokens of prompts").with({});
-  Metric& generated = totals("generation_tokens_total", "Tokens that the target decided").with({});
+  Metric& prompt = counter("prompt_tokens_total", "Tokens of prompts");
+  Metric& generated = counter("generation_tokens_total", "Tokens that the target decided");
   Metric& queries =
-      totals("prefix_cache_queries_total", "Tokens of prompts looked for among kept ones").with({});
-  Metric& hits =
-      totals("prefix_cache_hits_total", "Tokens of prompts found among kept ones").with({});
-  Metric& drafts =
-      totals("spec_decode_num_drafts_total", "Passes that checked drafted tokens").with({});
-  Metric& drafted =
-      totals("spec_decode_num_draft_tokens_total", "Drafted tokens that passes checked").with({});
-  Metric& accepted =
-      totals("spec_decode_num_accepted_tokens_total", "Drafted tokens that became text").with({});
+      counter("prefix_cache_queries_total", "Tokens of prompts looked for among kept ones");
+  Metric& hits = counter("prefix_cache_hits_total", "Tokens of prompts found among kept ones");
   Metric& own =
-      totals("server_draft_tokens_total", "Of the checked ones, those that this server drafted")
-          .with({});
+      counter("server_draft_tokens_total", "Of the checked ones, those that this server drafted");
   Metric& own_accepted =
-      totals("server_draft_tokens_accepted_total", "Of those, the ones that became text").with({});
-  MetricFamily& accepted_at =
-      totals("spec_decode_num_accepted_tokens_per_pos_total",
-             "Passes that accepted a drafted token at this position, from 0");
+      counter("server_draft_tokens_accepted_total", "Of those, the ones that became text");
   MetricFamily& finished = totals("request_success_total", "Sessions that ended, by the reason");
 
   Histogram& first_token =
@@ -184,15 +163,12 @@ void ServerMetrics::observe(const SessionRecord& record) {
   p.generated.add(static_cast<double>(usage.completion_tokens));
   p.queries.add(static_cast<double>(usage.prompt_tokens));
   p.hits.add(static_cast<double>(usage.cached_tokens));
-  p.drafts.add(static_cast<double>(record.draft.rounds));
-  p.drafted.add(static_cast<double>(record.draft.tokens));
-  p.accepted.add(static_cast<double>(record.draft.accepted));
+  p.drafts.add({.rounds = record.draft.rounds,
+                .tokens = record.draft.tokens,
+                .accepted = record.draft.accepted,
+                .accepted_at = record.draft.accepted_at});
   p.own.add(static_cast<double>(record.draft.own_tokens));
   p.own_accepted.add(static_cast<double>(record.draft.own_accepted));
-  for (std::size_t i = 0; i < record.draft.accepted_at.size(); ++i) {
-    p.accepted_at.with({{"position", std::to_string(i)}})
-        .add(static_cast<double>(record.draft.accepted_at[i]));
-  }
   p.finished.with({{"finished_reason", name_of(record.reason)}}).add();
   const MetricLabels whose = {{"tenant", p.tenants.of(record.tenant)}};
   const LedgerEntry entry = ledger_entry(record);
@@ -233,9 +209,7 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   p.openai_keys.raise_to(static_cast<double>(now.openai_keys_refused));
   p.metrics_keys.raise_to(static_cast<double>(now.metrics_keys_refused));
   p.log_lines_lost.raise_to(static_cast<double>(now.log_lines_lost));
-  p.spans_exported.raise_to(static_cast<double>(now.traces.exported));
-  p.spans_dropped.raise_to(static_cast<double>(now.traces.dropped));
-  p.traceparents.raise_to(static_cast<double>(now.traces.malformed));
+  p.traces.follow(now.traces);
   p.passes.raise_to(static_cast<double>(stats.passes));
   p.device_passes.raise_to(static_cast<double>(stats.device_passes));
   p.rows.raise_to(static_cast<double>(stats.rows));

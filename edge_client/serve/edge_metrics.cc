@@ -7,7 +7,9 @@
 
 #include "common/base/enum_names.h"
 #include "common/serving/ledger/ledger_counters.h"
+#include "common/serving/telemetry/draft_counters.h"
 #include "common/serving/telemetry/metric_registry.h"
+#include "common/serving/tracing/trace_counters.h"
 #include "edge_client/report/answer_ledger.h"
 
 namespace outrider {
@@ -65,6 +67,7 @@ struct EdgeMetrics::Parts {
   MetricFamily& totals(const std::string& name, const char* help) {
     return registry.counters("outrider_edge_" + name, help, labels);
   }
+  Metric& counter(const std::string& name, const char* help) { return totals(name, help).with({}); }
   Metric& gauge(const std::string& name, const char* help) {
     return registry.gauges("outrider_edge_" + name, help, labels).with({});
   }
@@ -76,23 +79,15 @@ struct EdgeMetrics::Parts {
   const MetricLabels labels;
   MetricRegistry registry;
   LedgerCounters ledger{registry, "outrider_edge_", "net_bytes_total", labels};
+  DraftCounters drafts{registry, "outrider_edge_", labels};
+  TraceCounters traces{registry, "outrider_edge_", labels};
   Metric& running = gauge("num_requests_running", "Answers in work");
   Metric& waiting = gauge("num_requests_waiting", "Requests that wait");
   MetricFamily& finished = totals("request_success_total", "Answers that ended, by how");
-  Metric& prompt = totals("prompt_tokens_total", "Tokens of prompts").with({});
-  Metric& answer = totals("generation_tokens_total", "Tokens of answers").with({});
-  Metric& drafts =
-      totals("spec_decode_num_drafts_total", "Passes that checked drafted tokens").with({});
-  Metric& drafted =
-      totals("spec_decode_num_draft_tokens_total", "Drafted tokens that were checked").with({});
-  Metric& accepted =
-      totals("spec_decode_num_accepted_tokens_total", "Drafted tokens that became text").with({});
-  MetricFamily& accepted_at =
-      totals("spec_decode_num_accepted_tokens_per_pos_total",
-             "Passes that accepted a drafted token at this position, from 0");
+  Metric& prompt = counter("prompt_tokens_total", "Tokens of prompts");
+  Metric& answer = counter("generation_tokens_total", "Tokens of answers");
   Metric& rollback =
-      totals("rollback_tokens_total", "Drafted tokens that were sent and did not become text")
-          .with({});
+      counter("rollback_tokens_total", "Drafted tokens that were sent and did not become text");
   MetricFamily& resumes =
       totals("resume_total", "Lost streams: those that went on anew, and those that did not");
   Metric& resumed = resumes.with({{"result", "success"}});
@@ -102,18 +97,9 @@ struct EdgeMetrics::Parts {
                       "1 for who decides: the server (online), the server when its lost stream is "
                       "back (degraded), this device's target, or nobody (offline)",
                       labels);
-  Metric& offline =
-      totals("offline_seconds_total", "While this device's own target decided").with({});
-  Metric& failovers =
-      totals("failovers_total", "From the server to this device's own target").with({});
-  Metric& failbacks = totals("failbacks_total", "Back to the server").with({});
-  Metric& spans_exported =
-      totals("trace_spans_exported_total", "Spans that the collector of traces has taken").with({});
-  Metric& spans_dropped = totals("trace_spans_dropped_total",
-                                 "Spans that found no room, or that the collector did not take")
-                              .with({});
-  Metric& traceparents =
-      totals("traceparents_malformed_total", "Requests whose traceparent was ignored").with({});
+  Metric& offline = counter("offline_seconds_total", "While this device's own target decided");
+  Metric& failovers = counter("failovers_total", "From the server to this device's own target");
+  Metric& failbacks = counter("failbacks_total", "Back to the server");
   Histogram& first =
       histogram("time_to_first_token_seconds", "From the request to the first token");
   Histogram& per_token = histogram("request_time_per_output_token_seconds",
@@ -131,15 +117,12 @@ struct EdgeMetrics::Parts {
 };
 
 void EdgeMetrics::Parts::observe_draft(const DecodingStats& stats) {
-  drafts.add(static_cast<double>(stats.num_drafts));
-  drafted.add(static_cast<double>(stats.num_draft_tokens));
-  accepted.add(static_cast<double>(stats.num_accepted_tokens));
+  drafts.add({.rounds = stats.num_drafts,
+              .tokens = stats.num_draft_tokens,
+              .accepted = stats.num_accepted_tokens,
+              .accepted_at = stats.accepted_per_position});
   rollback.add(static_cast<double>(stats.num_draft_tokens - stats.num_accepted_tokens +
                                    stats.predraft.ahead_dead));
-  for (std::size_t i = 0; i < stats.accepted_per_position.size(); ++i) {
-    accepted_at.with({{"position", std::to_string(i)}})
-        .add(static_cast<double>(stats.accepted_per_position[i]));
-  }
   const PredraftStats& predraft = stats.predraft;
   const std::size_t known = std::min(predraft.hits_by_exit.size(), predraft.exit_layers.size());
   for (std::size_t exit = 0; exit < known; ++exit) {
@@ -201,9 +184,7 @@ std::string EdgeMetrics::render(const Now& now) {
   for (const std::string_view mode : kModes) {
     parts_->mode.with({{"mode", std::string(mode)}}).set(mode == mode_now(now.link) ? 1 : 0);
   }
-  parts_->spans_exported.raise_to(static_cast<double>(now.traces.exported));
-  parts_->spans_dropped.raise_to(static_cast<double>(now.traces.dropped));
-  parts_->traceparents.raise_to(static_cast<double>(now.traces.malformed));
+  parts_->traces.follow(now.traces);
   return parts_->registry.text() + (now.device ? text_of(*now.device) : "");
 }
 

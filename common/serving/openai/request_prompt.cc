@@ -64,9 +64,12 @@ void hold_text(const CompletionRequest& request, const std::vector<TokenId>& spe
                RequestPrompt& made) {
   const ToolUse& use = request.tool_use;
   const bool is_strict = std::ranges::any_of(use.tools, &Tool::strict);
-  if (!is_strict || made.form.kind != ConstraintKind::kNone || !special_marks.empty()) return;
-  std::optional<std::string> frames =
-      call_frames_in_text(*made.syntax.calls, use.tools, use.in_parallel);
+  if (!is_strict || made.form.kind != ConstraintKind::kNone) return;
+  std::optional<std::string> frames;
+  if (special_marks.empty()) {
+    frames = call_frames_in_text(*made.syntax.calls, use.tools, use.in_parallel);
+  }
+  made.strict_is_ignored = !frames;
   if (!frames) return;
   made.form = {ConstraintKind::kFramed, *std::move(frames)};
   made.form_field = "tools";

@@ -29,8 +29,9 @@ struct ChatForm {
 struct RequestPrompt {
   std::vector<EncodedPrompt> prompts;  // of a chat one
   AnswerSyntax syntax;
-  ConstraintSpec form = {};     // of an answer that is a call, or may have some; kind kNone: any
-  std::string form_field = {};  // that asks for it
+  ConstraintSpec form = {};        // of an answer that is a call, or may have some; kind kNone: any
+  std::string form_field = {};     // that asks for it
+  bool strict_is_ignored = false;  // calls of strict functions cannot be held to their schema
 };
 
 // The seed of a choice: of the first the request's own.

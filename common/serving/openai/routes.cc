@@ -104,16 +104,12 @@ Status read_level(const OpenaiService& service, const std::string& model,
   return {};
 }
 
-// Logs each ignored field once.
+// Logs once for each field why requests with it are answered as if it were not there.
 class IgnoredFields final {
  public:
-  void log_new(const std::vector<std::string>& fields) {
+  void log_new(LogLevel level, const std::string& field, const char* why) {
     const MutexLock lock(mu_);
-    for (const std::string& field : fields) {
-      if (!told_.insert(field).second) continue;
-      log(LogLevel::kInfo, "a field of requests is ignored: it cannot change the text",
-          {{"field", field}});
-    }
+    if (told_.insert(field).second) log(level, why, {{"field", field}});
   }
 
  private:
@@ -211,7 +207,15 @@ Status complete(const OpenaiService& service, Api api, const HttpRequest& reques
     asked.form_field = encoded->form_field;
   }
   OUTRIDER_RETURN_IF_ERROR(compile_form(service, request, asked));
-  ignored.log_new(asked.ignored);
+  for (const std::string& field : asked.ignored) {
+    ignored.log_new(LogLevel::kInfo, field,
+                    "a field of requests is ignored: it cannot change the text");
+  }
+  if (encoded->strict_is_ignored) {
+    ignored.log_new(LogLevel::kWarning, "tools[].function.strict",
+                    "calls in free text are held to no schema: this model's marks of calls are "
+                    "special tokens, or its form of calls has no mark of its own or no JSON");
+  }
   const std::string& level = asked.params.wish.level;
   const std::string& shown = model.empty() ? asked.model : model;
   AnswerName name =

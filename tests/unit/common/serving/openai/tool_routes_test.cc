@@ -165,8 +165,13 @@ TEST_F(ToolRoutesTest, TextWhoseMarksAreSpecialOrNoJsonIsLeftFree) {
   for (const char* format : {"qwen3_coder", "llama3_json", "deepseek_v3"}) {
     service_.reading.tool_call_parser = format;
     server_ = *HttpServer::start({.listen = {"127.0.0.1", 0}}, openai_routes(service_));
+    testing::internal::CaptureStderr();
     EXPECT_THAT(post(tools), HasSubstr("200 OK"));
+    EXPECT_THAT(post(tools), HasSubstr("200 OK"));
+    const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_EQ(form_.kind, ConstraintKind::kNone) << format;
+    EXPECT_THAT(said, HasSubstr("calls in free text are held to no schema")) << format;
+    EXPECT_EQ(said.find("held to no schema"), said.rfind("held to no schema")) << "once";
   }
 }
 

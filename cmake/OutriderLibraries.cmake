@@ -1,7 +1,6 @@
 # Debian's libraries that programs link, found in one place and linked as archives. A program then needs the C and C++
-# libraries only: it runs on every Linux that is not older than glibc 2.34 and GCC 12, and starts in half the time,
-# because fifty fewer shared objects are mapped. Under a sanitizer they are shared libraries, which are not
-# instrumented.
+# libraries only, so it runs on every Linux that is not older than glibc 2.34 and GCC 12. Under a sanitizer they are
+# shared libraries, which are not instrumented.
 include_guard()
 
 if(OUTRIDER_SANITIZE)

@@ -41,7 +41,7 @@ class Verdict:
     """The target has decided."""
     tokens: List[int]       # what it decided; the last one is its own
     drafted: int            # tokens of ours, one below the other, that its pass verified
-    accepted: int           # of these, how many stood
+    accepted: int           # the number of these that became text
     now_ms: float           # virtual time
     draft_step_ms: float    # measured: a step of the draft, a pass of the target, there and back
     pass_ms: float

@@ -61,7 +61,8 @@ class Balancer:
         for number, one in enumerate(servers, start=1):
             given[f'{number}'] = f'127.0.0.1:{one.port}'
             given[f'{number}_HTTP'] = f'127.0.0.1:{one.http}'
-        self._log = open(here / 'haproxy.log', 'w+', encoding='utf-8')
+        # HAProxy shares this file's offset, which log() moves: it has to append.
+        self._log = open(here / 'haproxy.log', 'a+', encoding='utf-8')
         self._process = subprocess.Popen(ending_with_us(HAPROXY, '-f', ROOT / 'deploy/haproxy.cfg', '-db'), stdout=self._log, stderr=self._log,
                                          env={**CLEAN_ENVIRONMENT, **{f'OUTRIDER_{name}': str(value) for name, value in given.items()}})
         wait_for_port(self.port)

@@ -89,7 +89,7 @@ class Chart(unittest.TestCase):
     def test_a_wrong_value_is_refused_by_its_name(self):
         for name, value in (('device', 'gpu'), ('gpus', '0'), ('replica', '3'), ('model.path', 'target'), ('kvCacheMemory', 'much'),
                             ('image.digest', 'sha256:1234'), ('extraArgs[0]', 'max-model-len'), ('autoscaling.kvCacheUsage', '80%'),
-                            ('serviceMonitor.interval', 'often')):
+                            ('proxy.arithmeticId', 'two words'), ('serviceMonitor.interval', 'often')):
             done = render(**{name: value})
             self.assertNotEqual(done.returncode, 0, name)
             self.assertIn(re.split(r'[.\[]', name)[0], done.stderr)
@@ -142,6 +142,14 @@ class Chart(unittest.TestCase):
     def test_the_proxy_has_the_configuration_that_is_tested(self):
         config = rendered(**ALL)['ConfigMap', 'demo-proxy']['data']['haproxy.cfg']
         self.assertEqual(config.strip(), (ROOT / 'deploy/haproxy.cfg').read_text(encoding='utf-8').strip())
+
+    def test_the_proxy_may_be_held_to_one_arithmetic(self):
+        def variables(**values):
+            proxy = rendered(**{'proxy.enabled': 'true'}, **values)['Deployment', 'demo-proxy']['spec']['template']['spec']
+            return {one['name']: one['value'] for one in proxy['containers'][0]['env']}
+
+        self.assertNotIn('OUTRIDER_ARITHMETIC_ID', variables())
+        self.assertEqual(variables(**{'proxy.arithmeticId': 'cpu:abc-12'})['OUTRIDER_ARITHMETIC_ID'], 'cpu:abc-12')
 
 
 if __name__ == '__main__':

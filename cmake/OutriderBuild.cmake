@@ -129,11 +129,14 @@ endfunction()
 # `threads`, whose code uses several threads. A test whose labels are in OUTRIDER_SANITIZED_LABELS runs under the
 # address sanitizer only, and gets the label `sanitized`. One whose result depends on the optimised code (`numbers`),
 # on programs (`programs`) or on libtorch (`torch`) runs in the release build: release_tests builds those, and all
-# programs. With the label `long` too it takes minutes under a sanitizer: short_tests are those without, and only
-# ./run sanitize runs the others there.
+# programs. With the label `long` too it takes minutes under a sanitizer: short_tests and lab_tests are those without, and
+# only ./run sanitize runs the others there. The tests of the laboratory's folders, which no product links, have the
+# label `lab`; lab_tests builds them, short_tests the others.
 set(OUTRIDER_SANITIZED_LABELS unit sim threads)
+set(OUTRIDER_LAB_FOLDERS "tests/unit/(adapters|bench|emulation|sim)")
 add_custom_target(all_tests)
 add_custom_target(short_tests)
+add_custom_target(lab_tests)
 add_custom_target(threaded_tests)
 function(outrider_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
@@ -153,8 +156,12 @@ function(outrider_test name)
     set_property(GLOBAL PROPERTY OUTRIDER_TEST_HEADERS ${name})
   endif()
   add_dependencies(all_tests ${name})
+  set(kind short)
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "${OUTRIDER_LAB_FOLDERS}")
+    set(kind lab)
+  endif()
   if(NOT "long" IN_LIST arg_LABELS)
-    add_dependencies(short_tests ${name})
+    add_dependencies(${kind}_tests ${name})
     if("threads" IN_LIST arg_LABELS)
       add_dependencies(threaded_tests ${name})
     endif()
@@ -165,6 +172,9 @@ function(outrider_test name)
     add_dependencies(release_tests ${name})
   else()
     list(APPEND arg_LABELS sanitized)
+  endif()
+  if(kind STREQUAL "lab")
+    list(APPEND arg_LABELS lab)
   endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")

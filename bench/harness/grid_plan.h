@@ -126,6 +126,8 @@ struct GridPlan {
   // answer is a first one.
   std::string state_dir = {};
   bool traces = false;  // of the answers that is_traced() names
+  // Of every edge, plain decoding's too, such as "--json-schema={}". By real programs only.
+  std::vector<std::string> edge_flags = {};
   std::vector<GridSetting> settings = {};
   std::vector<GridVariant> variants = {};
 };

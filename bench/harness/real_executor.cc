@@ -264,6 +264,7 @@ std::vector<std::string> RealExecutor::arguments(const LinkedServer& server,
   }
   if (run.traced) arguments.push_back("--trace=" + trace_path());
   arguments.insert(arguments.end(), variant.edge_flags.begin(), variant.edge_flags.end());
+  arguments.insert(arguments.end(), plan_.edge_flags.begin(), plan_.edge_flags.end());
   arguments.push_back("--prompt=" + run.prompt);
   return arguments;
 }

@@ -158,6 +158,11 @@ void add_exact_check(CheckList& checks) {
                    "Also prune trees: branches less likely than this; 0: do not")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--temps", options->temperatures, "Temperatures")->delimiter(',');
+  command
+      ->add_option("--edge-flag", options->grid.plan.edge_flags,
+                   "A flag of every edge, plain decoding's too, such as --json-schema={} or "
+                   "--presence-penalty=0.5; may be given several times")
+      ->type_name("FLAG");
   command->add_option("--skip-prompts", options->skip,
                       "Skip the first N prompts, to split a long run");
   add_grid_flags(*command, options->grid);

@@ -313,6 +313,16 @@ TEST(BenchRunTest, AWrongTokenMakesTheRunInvalid) {
   EXPECT_THAT(text_of(out + "/page.html"), HasSubstr("This run is invalid"));
 }
 
+// A form of answers that the edges refuse: it came to plain decoding's edge first.
+TEST(BenchRunTest, AFlagOfEveryEdgeComesToAllOfThem) {
+  std::vector<std::string> arguments = command("exact");
+  arguments.emplace_back("--strategy=sd");
+  arguments.emplace_back("--edge-flag=--json-schema={\"type\":\"no such type\"}");
+  const FinishedProcess done = bench(arguments);
+  EXPECT_EQ(done.exit_code, 2);
+  EXPECT_THAT(done.err, HasSubstr("no such type"));
+}
+
 TEST(BenchRunTest, AScenarioAndTheVirtualClockAreHeldToSense) {
   const std::string path = testing::TempDir() + "bench_scenario.toml";
   std::ofstream(path) << "strategy = [\"ar\"]\nclock = \"virtual\"\npace = \"unpaced\"\n";

@@ -29,13 +29,29 @@ Status ConstraintQueue::add(ConstraintSpec spec, std::string owner, Done done) {
   return {};
 }
 
+// An owner without a number comes first, and of one owner's forms the one that came first.
+ConstraintQueue::Job ConstraintQueue::take_next() {
+  const auto last = [this](const Job& job) OUTRIDER_REQUIRES(mu_) {
+    const auto found = last_.find(job.owner);
+    return found == last_.end() ? 0 : found->second;
+  };
+  const auto next = std::ranges::min_element(waiting_, {}, last);
+  Job job = std::move(*next);
+  waiting_.erase(next);
+  if (waiting_.empty()) {
+    last_.clear();
+  } else {
+    last_[job.owner] = ++compiled_;
+  }
+  return job;
+}
+
 void ConstraintQueue::run() {
   MutexLock lock(mu_);
   while (true) {
     while (waiting_.empty() && !stopping_) changed_.wait(mu_);
     if (waiting_.empty()) return;
-    const Job job = std::move(waiting_.front());
-    waiting_.pop_front();
+    const Job job = take_next();
     lock.unlock();
     job.done(compiler_->compile(job.spec, job.owner));
     lock.lock();

@@ -1,5 +1,6 @@
 // Compiles the forms that streams ask for, one after another on a thread of its own: a form may
-// take seconds, and neither gRPC's threads nor the device wait for it.
+// take seconds, and neither gRPC's threads nor the device wait for it. Owners take turns: the next
+// form is of the owner whose last one was compiled the longest ago.
 //
 // Thread rule: add() from any thread; `done` is called on the queue's. Ownership: the compiler
 // outlives it; nothing waits in it when it is destroyed. SPDX-License-Identifier: Apache-2.0
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -48,11 +50,15 @@ class ConstraintQueue final {
   };
 
   void run();
+  Job take_next() OUTRIDER_REQUIRES(mu_);
 
   ConstraintCompiler* const compiler_;
   Mutex mu_;
   CondVar changed_;
   std::deque<Job> waiting_ OUTRIDER_GUARDED_BY(mu_);
+  // By owner: the number of its last form among those compiled since nothing waited.
+  std::map<std::string, std::size_t> last_ OUTRIDER_GUARDED_BY(mu_);
+  std::size_t compiled_ OUTRIDER_GUARDED_BY(mu_) = 0;
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::thread thread_ OUTRIDER_GUARDED_BY(mu_);  // begins with the first job
 };

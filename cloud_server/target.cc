@@ -182,6 +182,12 @@ Result<LoadedTarget> directory_target(const TargetOptions& options, Clock& clock
   OUTRIDER_ASSIGN_OR_RETURN(FoundExits found, find_exits(exits, target.model->info()));
   target.exits = std::move(found.heads);
   target.about_exits = std::move(found.about);
+  if (target.exits != nullptr) {
+    const Status offered = target.exits->offer_to(*target.model);
+    const bool is_on_host = offered.code() == StatusCode::kUnimplemented;
+    if (!offered.ok() && !is_on_host)
+      target.about_exits += "; computed on the host: " + offered.message();
+  }
   OUTRIDER_RETURN_IF_ERROR(add_predictor(options, target));
   OUTRIDER_RETURN_IF_ERROR(add_draft(options, target));
   return target;

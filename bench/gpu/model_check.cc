@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/rows/row_scenarios.h"
+#include "common/decoding/exits/adapter_heads.h"
 #include "common/engine/model/cpu/cpu_model.h"
 #include "common/engine/model/cuda/device/cuda_model.h"
 #include "common/engine/model/format/model_files.h"
@@ -29,7 +30,8 @@ constexpr std::int32_t kContext = 1000;
 // Sequences behind a text, whose rows go through one pass again and again.
 class PassTimer {
  public:
-  explicit PassTimer(Model& model) : model_(model) {}
+  // tap: null for none.
+  PassTimer(Model& model, LayerTap* tap) : model_(model) { out_.tap = tap; }
 
   // The median milliseconds of passes of `sessions` sequences with `each` rows.
   Result<double> measure(int sessions, int each) {
@@ -78,12 +80,12 @@ class PassTimer {
   std::vector<std::unique_ptr<KvCache>> caches_;
 };
 
-Status measure_passes(Model& model, json& row) {
-  PassTimer timer(model);
+Status measure_passes(Model& model, LayerTap* tap, json& passes) {
+  PassTimer timer(model, tap);
   for (const auto& [sessions, each] :
        {std::pair{1, 1}, {1, 8}, {1, 33}, {16, 1}, {64, 1}, {64, 5}}) {
     OUTRIDER_ASSIGN_OR_RETURN(const double time, timer.measure(sessions, each));
-    row["passes"].push_back({{"sessions", sessions}, {"rows_each", each}, {"ms", time}});
+    passes.push_back({{"sessions", sessions}, {"rows_each", each}, {"ms", time}});
   }
   return {};
 }
@@ -128,6 +130,79 @@ Status compare_hidden_states(Model& cpu, Model& device, json& row) {
   row["hidden_compared"] = compared;
   row["hidden_different"] = different;
   return {};
+}
+
+// Early exits as the device computes them beside its pass; when asked to, also on the host.
+class ExitTap final : public LayerTap {
+ public:
+  explicit ExitTap(ExitHeads& heads, std::int32_t vocab_size)
+      : heads_(heads), vocab_(static_cast<std::size_t>(vocab_size)) {}
+
+  bool wants(std::int32_t layer) const override {
+    return std::ranges::count(heads_.layers(), layer) > 0;
+  }
+  void on_layer(const HiddenRows& rows) override {
+    compute(rows, logits_);
+    if (!compares) return;
+    HiddenRows on_host = rows;
+    on_host.head_logits = nullptr;
+    compute(on_host, expected_);
+    compared += rows.head_logits != nullptr ? std::ssize(logits_) : 0;
+    for (std::size_t i = 0; i < logits_.size(); ++i) {
+      different += std::memcmp(&logits_[i], &expected_[i], sizeof(float)) != 0 ? 1 : 0;
+    }
+  }
+
+  bool compares = true;
+  std::int64_t compared = 0, different = 0;
+
+ private:
+  void compute(const HiddenRows& rows, std::vector<float>& logits) {
+    const auto layers = heads_.layers();
+    const auto exit = std::ranges::find(layers, rows.layer) - layers.begin();
+    logits.resize(rows.count * vocab_);
+    heads_.compute(static_cast<std::size_t>(exit), rows, logits);
+  }
+
+  ExitHeads& heads_;
+  const std::size_t vocab_;
+  std::vector<float> logits_, expected_;
+};
+
+// Exits with drawn adapters after a quarter, a half and three quarters of the layers: how many of
+// their numbers differ from the host's, and the times of passes with them.
+Status check_exits(const ModelFiles& files, Model& device, bool measures, json& row) {
+  constexpr std::int32_t kInner = 64;
+  std::vector<std::int32_t> layers;
+  for (const std::int32_t quarter : {1, 2, 3}) {
+    const std::int32_t layer = device.info().num_layers * quarter / 4;
+    if (layer > 0 && (layers.empty() || layer > layers.back())) layers.push_back(layer);
+  }
+  if (layers.empty()) return {};
+  Result<std::unique_ptr<ExitHeads>> heads =
+      make_adapter_heads(random_adapters(device.info(), layers, kInner, 1), files);
+  const Status offered = heads.ok() ? (*heads)->offer_to(device) : heads.status();
+  if (!offered.ok()) {
+    row["exits"] = offered.message();
+    return {};
+  }
+  ExitTap tap(**heads, device.info().vocab_size);
+  PassOutput out;
+  out.tap = &tap;
+  OUTRIDER_ASSIGN_OR_RETURN(auto cache, device.new_cache(64));
+  Slot slot = kRootSlot;
+  for (const std::int32_t count : {1, 7, 33}) {
+    std::vector<Row> rows;
+    for (std::int32_t i = 0; i < count; ++i) {
+      OUTRIDER_ASSIGN_OR_RETURN(slot, cache->slots().append(slot));
+      rows.push_back({cache.get(), slot, i % device.info().vocab_size});
+    }
+    OUTRIDER_RETURN_IF_ERROR(device.forward(rows, out));
+  }
+  row["exits_compared"] = tap.compared;
+  row["exits_different"] = tap.different;
+  tap.compares = false;
+  return measures ? measure_passes(device, &tap, row["passes_with_exits"]) : Status();
 }
 
 // The first layers of a model, whose files stay loaded.
@@ -251,7 +326,8 @@ Result<json> check_dtype(const std::shared_ptr<const ModelFiles>& files, const s
                                  book.mismatched().begin() + static_cast<std::ptrdiff_t>(shown))},
               {"same_id", model->info().arithmetic_id == cpu->info().arithmetic_id}};
   OUTRIDER_RETURN_IF_ERROR(compare_hidden_states(*cpu, *model, row));
-  if (options.measures) OUTRIDER_RETURN_IF_ERROR(measure_passes(*model, row));
+  if (options.measures) OUTRIDER_RETURN_IF_ERROR(measure_passes(*model, nullptr, row["passes"]));
+  OUTRIDER_RETURN_IF_ERROR(check_exits(*files, *model, options.measures, row));
   return row;
 }
 
@@ -265,7 +341,7 @@ Result<ModelCheck> check_model(const ModelCheckOptions& options, const DeviceMak
   for (const std::string& dtype : options.dtypes) {
     OUTRIDER_ASSIGN_OR_RETURN(json row, check_dtype(files, dtype, options, make_device));
     check.holds = check.holds && row["mismatches"] == 0 && row["hidden_different"] == 0 &&
-                  row["same_id"] == true;
+                  row.value("exits_different", 0) == 0 && row["same_id"] == true;
     check.rows.push_back(std::move(row));
   }
   return check;

@@ -11,6 +11,7 @@
 #include "common/base/thread_pool.h"
 #include "common/engine/model/cpu/kernels/aligned_buffer.h"
 #include "common/engine/model/cpu/kernels/kernels.h"
+#include "common/engine/model/cpu/kernels/layer_heads.h"
 #include "common/engine/model/cpu/kernels/panel_writer.h"
 #include "common/engine/model/cpu/kernels/weight_memory.h"
 #include "common/engine/model/format/architecture.h"
@@ -95,10 +96,30 @@ class AdapterHeads final : public ExitHeads {
     return adapters_.exits.back().layer;
   }
 
+  Status offer_to(Model& model) override {
+    if (layers_.empty()) return {};
+    LayerHeads heads{.epsilon = epsilon_, .final_norm = final_norm_};
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const ExitAdapter& exit = adapters_.exits[i];
+      LayerHead& head = heads.heads.emplace_back();
+      head.layer = exit.layer;
+      head.output = heads_[i]->matrix();
+      if (exit.bottleneck == 0) continue;
+      head.norm = exit.norm;
+      head.down = bf16_matrix(exit.down, exit.bottleneck, hidden_);
+      head.up = bf16_matrix(exit.up, hidden_, exit.bottleneck);
+    }
+    return model.take_heads(heads);
+  }
+
   void compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) override {
     OUTRIDER_CHECK(logits.size() == rows.count * size(adapters_.vocab_size));
-    prepare(exit, rows);
     const auto count = static_cast<std::int64_t>(rows.count);
+    if (rows.head_logits != nullptr) {
+      OUTRIDER_CHECK(rows.num_head_logits == tokens_.size());
+      return spread(count, rows.head_logits, logits);
+    }
+    prepare(exit, rows);
     const WeightMatrix& head = heads_[exit]->matrix();
     const MatmulInput x{count, stride_, adapted_.data(), quantized_.data()};
     if (adapters_.shortlist.empty()) {
@@ -108,7 +129,7 @@ class AdapterHeads final : public ExitHeads {
     const auto listed = static_cast<std::int64_t>(tokens_.size());
     shortlisted_.grow(size(count * listed));
     multiply(head, x, {shortlisted_.data(), listed}, rows.threads);
-    spread(count, logits);
+    spread(count, shortlisted_.data(), logits);
   }
 
   // Only the wanted tokens' rows of the output matrix are read.
@@ -233,12 +254,16 @@ class AdapterHeads final : public ExitHeads {
     });
   }
 
-  void spread(std::int64_t count, std::span<float> logits) const {
+  // listed: [count, tokens_].
+  void spread(std::int64_t count, const float* listed, std::span<float> logits) const {
+    if (adapters_.shortlist.empty()) {
+      std::copy_n(listed, logits.size(), logits.begin());
+      return;
+    }
     std::fill(logits.begin(), logits.end(), -std::numeric_limits<float>::infinity());
     for (std::int64_t r = 0; r < count; ++r) {
       float* row = logits.data() + r * adapters_.vocab_size;
-      const float* from = shortlisted_.data() + r * static_cast<std::int64_t>(tokens_.size());
-      for (std::size_t i = 0; i < tokens_.size(); ++i) row[tokens_[i]] = from[i];
+      for (const TokenId token : tokens_) row[token] = *listed++;
     }
   }
 

@@ -33,6 +33,10 @@ class ExitHeads {
   // layers().size(). Nothing: there is none. Constant.
   virtual std::optional<std::int32_t> pruning_layer() const { return std::nullopt; }
 
+  // Lets the model compute the reporting exits beside its passes, where it can. UNIMPLEMENTED where
+  // it cannot; other errors say why it does not. compute() does what the model leaves out.
+  virtual Status offer_to(Model&) { return unimplemented("these exits have no heads for a model"); }
+
   // The logits of exit layers()[exit] for hidden states after that layer: [rows.count, vocab] f32
   // into `logits`, which has that size; -infinity for tokens that the exit does not consider.
   virtual void compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) = 0;

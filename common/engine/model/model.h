@@ -34,6 +34,7 @@
 namespace outrider {
 
 class ThreadPool;
+struct LayerHeads;
 struct TokenChoice;
 
 // Constant facts about a loaded model.
@@ -93,6 +94,9 @@ struct HiddenRows {
   std::size_t width = 0;          // hidden_size
   const float* values = nullptr;  // [count, width] f32, valid during the call
   ThreadPool* threads = nullptr;  // idle during the call, free to use; null: the model has none
+  // [count, num_head_logits] f32 of the layer's head, if the model computes it (take_heads()).
+  const float* head_logits = nullptr;
+  std::size_t num_head_logits = 0;
 
   std::span<const float> row(std::size_t index) const { return {values + index * width, width}; }
 };
@@ -204,6 +208,14 @@ class Model {
   // Runs one pass: fills the rows' keys and values, writes the wanted logits. Blocks. A model
   // without layers (null) never calls the tap.
   virtual Status forward(std::span<const Row> rows, PassOutput& out) = 0;
+
+  // From now on passes compute these heads (cpu/kernels/layer_heads.h) where a tap wants their
+  // layers, and show it their logits too; in a pass with very many rows they may leave that out.
+  // heads: read during the call only. UNIMPLEMENTED where the caller has to compute them;
+  // RESOURCE_EXHAUSTED if they do not fit.
+  virtual Status take_heads(const LayerHeads&) {
+    return unimplemented("this model computes no heads on hidden states");
+  }
 
   // Any thread. kDataLoss if a file from which passes read has changed its size since it was
   // opened: then every pass fails, and only loading it again helps.

@@ -18,16 +18,20 @@ HiddenRows WatchedRows::of(const HiddenRows& rows) {
   some.count = range.count;
   if (range.count == 0) return some;
   const auto asked = std::span<const std::size_t>(rows_).subspan(range.first, range.count);
-  if (asked.back() - asked.front() + 1 == range.count) {
-    some.values = rows.row(asked.front() - rows.first).data();
-    return some;
-  }
-  copied_.clear();
-  for (const std::size_t row : asked) {
-    const std::span<const float> values = rows.row(row - rows.first);
-    copied_.insert(copied_.end(), values.begin(), values.end());
-  }
-  some.values = copied_.data();
+  const bool side_by_side = asked.back() - asked.front() + 1 == range.count;
+  const auto pick = [&](const float*& values, std::size_t width, std::vector<float>& copied) {
+    const float* const all = values;
+    values = all + (asked.front() - rows.first) * width;
+    if (side_by_side) return;
+    copied.clear();
+    for (const std::size_t row : asked) {
+      const float* from = all + (row - rows.first) * width;
+      copied.insert(copied.end(), from, from + width);
+    }
+    values = copied.data();
+  };
+  pick(some.values, rows.width, copied_);
+  if (rows.head_logits != nullptr) pick(some.head_logits, rows.num_head_logits, copied_logits_);
   return some;
 }
 

@@ -37,7 +37,7 @@ class WatchedRows final {
 
  private:
   std::vector<std::size_t> rows_;
-  std::vector<float> copied_;
+  std::vector<float> copied_, copied_logits_;
 };
 
 }  // namespace outrider

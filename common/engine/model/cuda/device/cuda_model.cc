@@ -69,6 +69,7 @@ class CudaModel final : public Model {
     }
     return {};
   }
+  Status take_heads(const LayerHeads& heads) override { return parts_.pass->take_heads(heads); }
   Status check_unchanged() const override {
     return parts_.weights->about().files->weights.check_unchanged();
   }

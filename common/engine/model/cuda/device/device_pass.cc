@@ -63,6 +63,14 @@ std::int64_t DevicePass::max_rows(Position positions) const {
   return most;
 }
 
+// Graphs that were recorded before compute no heads.
+Status DevicePass::take_heads(const LayerHeads& heads) {
+  OUTRIDER_ASSIGN_OR_RETURN(heads_, DeviceHeads::make(api_, heads, config_.hidden_size, kMaxRows));
+  for (const auto& [key, kept] : graphs_) api_.destroy(kept.graph);
+  graphs_.clear();
+  return {};
+}
+
 Status DevicePass::run(std::span<const Row> rows, std::size_t first, PassOutput& out,
                        float* logits) {
   if (out.is_abandoned()) return cancelled("the pass was abandoned");
@@ -191,6 +199,9 @@ void DevicePass::record_shown(const GraphKey& key, std::int32_t layer) {
   api_.record(shown.fork, main());
   api_.wait(side_, shown.fork);
   api_.download(shown.host.data(), shown.device.data(), wanted * hidden_stride_ * 4, side_);
+  if (heads_ != nullptr && heads_->computes(layer, wanted)) {
+    heads_->record(layer, shown.device.as<float>(), wanted, side_);
+  }
   api_.signal(shown.copied, side_);
 }
 
@@ -266,12 +277,17 @@ Status DevicePass::show(const GraphKey& key, std::span<const Row> rows, std::siz
       gathered_.insert(gathered_.end(), from, from + config_.hidden_size);
     }
     const auto width = static_cast<std::size_t>(config_.hidden_size);
-    out.tap->on_layer({.layer = layer,
-                       .first = first,
-                       .count = gathered_.size() / width,
-                       .width = width,
-                       .values = gathered_.data(),
-                       .threads = &threads_});
+    HiddenRows hidden{.layer = layer,
+                      .first = first,
+                      .count = gathered_.size() / width,
+                      .width = width,
+                      .values = gathered_.data(),
+                      .threads = &threads_};
+    if (heads_ != nullptr && heads_->computes(layer, key.shape.wanted)) {
+      hidden.head_logits = heads_->logits(layer);
+      hidden.num_head_logits = static_cast<std::size_t>(heads_->tokens(layer));
+    }
+    out.tap->on_layer(hidden);
   }
   return {};
 }

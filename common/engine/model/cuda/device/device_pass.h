@@ -3,9 +3,9 @@
 //
 // A pass is two uploads, one launch of a graph and one wait; each further device has three uploads.
 // The graph holds all kernels of all layers, the exchanges, and the copies of the logits and of
-// what a tap wants, which a second stream carries beside later layers. Passes of one shape share a
-// graph; it is recorded at the first of them. Tokens are chosen on the first device. If
-// a row wants its logits, those of all rows come to the host.
+// what a tap wants, which a second stream carries beside later layers; heads on it are computed
+// there. Passes of one shape share a graph; it is recorded at the first of them. Tokens are chosen
+// on the first device. If a row wants its logits, those of all rows come to the host.
 //
 // Thread rule: one thread. Ownership: everything passed in outlives this.
 // SPDX-License-Identifier: Apache-2.0
@@ -21,6 +21,7 @@
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/engine/model/cuda/device/device_api.h"
+#include "common/engine/model/cuda/device/device_heads.h"
 #include "common/engine/model/cuda/device/device_kv.h"
 #include "common/engine/model/cuda/device/device_part.h"
 #include "common/engine/model/cuda/device/device_weights.h"
@@ -42,6 +43,8 @@ class DevicePass final {
   // Errors: CANCELLED if the pass was abandoned; those of the device.
   Status run(std::span<const Row> rows, std::size_t first, PassOutput& out, float* logits);
 
+  // Does what Model::take_heads() says.
+  Status take_heads(const LayerHeads& heads);
   // Whether run() chooses tokens of rows that ask for it.
   bool can_choose() const { return input_.can_choose(); }
   // Most rows of a part of a pass whose longest row sees so many positions.
@@ -92,6 +95,7 @@ class DevicePass final {
   DeviceMemory found_, host_found_;  // [kMaxRows] FoundChoices
   DeviceMemory host_logits_;         // [kMaxRows, head_size]
 
+  std::unique_ptr<DeviceHeads> heads_;  // null: none
   std::map<GraphKey, KeptGraph> graphs_;
   std::map<std::int32_t, Shown> shown_;  // by layer
   std::uint64_t passes_ = 0;

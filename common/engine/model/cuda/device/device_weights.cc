@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/engine/model/cuda/device/device_weights.h"
 
+#include <span>
 #include <utility>
 
-#include "common/engine/model/cpu/kernels/weight_memory.h"
+#include "common/engine/model/cuda/device/device_upload.h"
 #include "common/engine/model/cuda/kernels/lane_panels.h"
 
 namespace outrider::cuda {
@@ -23,17 +24,14 @@ WeightMatrix outputs_of(const WeightMatrix& matrix, const Share& share) {
 
 }  // namespace
 
-// To one device. Each upload waits: what it reads is valid only until the next layer is loaded.
+// To one device, of its share.
 class DeviceWeights::Uploader {
  public:
   Uploader(DeviceApi& api, const DeviceSplit& split, int device, DeviceWeights& to)
-      : api_(api),
-        split_(split),
+      : split_(split),
         device_(device),
         to_(to.devices_[static_cast<std::size_t>(device)]),
-        memory_(to.memory_),
-        stream_(api.new_stream(device)),
-        done_(api.new_event(device)) {}
+        upload_(api, device, to.memory_) {}
 
   Status take(const CpuWeights& weights, std::int32_t index) {
     if (index < static_cast<std::int32_t>(weights.layers.size())) {
@@ -63,57 +61,24 @@ class DeviceWeights::Uploader {
   }
 
   Status upload(const LinearWeights& from, const Share& share, DeviceLinear& to) {
-    if (from.matrix.type == WeightType::kQuantized && !has_kernels(from.matrix.format)) {
-      return unimplemented(
-          "device cuda: has no kernels for blocks of the types IQ4_NL, IQ4_XS, Q2_K and Q3_K. "
-          "Remedy: --dtype int8, or a file of another type");
+    if (!from.bias.empty() && share.count() > 0) {
+      OUTRIDER_ASSIGN_OR_RETURN(to.bias, upload_.floats(std::span(from.bias).subspan(
+                                             static_cast<std::size_t>(share.begin),
+                                             static_cast<std::size_t>(share.count()))));
     }
-    to.matrix = outputs_of(from.matrix, share);
-    if (share.count() == 0) return {};
-    if (!from.bias.empty()) {
-      const auto bias = from.bias.begin();
-      OUTRIDER_RETURN_IF_ERROR(
-          upload(std::vector<float>(bias + share.begin, bias + share.end), to.bias));
-    }
-    const void* data = to.matrix.data;
-    std::int64_t bytes = bytes_of(to.matrix);
-    if (to.matrix.type != WeightType::kQuantized) {
-      bytes = lane_panel_bytes(to.matrix);
-      panels_.resize(static_cast<std::size_t>(bytes));
-      write_lane_panels(to.matrix, panels_.data());
-      data = panels_.data();
-    }
-    OUTRIDER_ASSIGN_OR_RETURN(to.matrix.data, upload_bytes(data, bytes));
+    OUTRIDER_ASSIGN_OR_RETURN(to.matrix, upload_.matrix(outputs_of(from.matrix, share)));
     return {};
   }
 
   Status upload(const std::vector<float>& from, const float*& to) {
-    if (from.empty()) return {};
-    const auto bytes = static_cast<std::int64_t>(from.size() * sizeof(float));
-    OUTRIDER_ASSIGN_OR_RETURN(const std::byte* data, upload_bytes(from.data(), bytes));
-    to = reinterpret_cast<const float*>(data);
+    OUTRIDER_ASSIGN_OR_RETURN(to, upload_.floats(from));
     return {};
   }
 
-  Result<const std::byte*> upload_bytes(const void* from, std::int64_t bytes) {
-    OUTRIDER_ASSIGN_OR_RETURN(DeviceMemory memory,
-                              DeviceMemory::make(api_, MemoryKind::kDevice, bytes, device_));
-    const std::byte* const data = memory.data();
-    api_.upload(memory.data(), from, bytes, stream_);
-    api_.signal(done_, stream_);
-    OUTRIDER_RETURN_IF_ERROR(api_.synchronize(done_));
-    memory_.push_back(std::move(memory));
-    return data;
-  }
-
-  DeviceApi& api_;
   const DeviceSplit& split_;
   const int device_;
   WeightsOnDevice& to_;
-  std::vector<DeviceMemory>& memory_;
-  const Stream stream_;
-  const Event done_;
-  std::vector<std::byte> panels_;
+  DeviceUpload upload_;
 };
 
 Result<DeviceWeights> DeviceWeights::load(DeviceApi& api, std::shared_ptr<const ModelFiles> files,

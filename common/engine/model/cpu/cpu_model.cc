@@ -9,8 +9,10 @@
 #include "common/base/thread_pool.h"
 #include "common/engine/model/cpu/cpu_kv_pages.h"
 #include "common/engine/model/cpu/cpu_pass.h"
+#include "common/engine/model/cpu/elastic_device.h"
 #include "common/engine/model/cpu/kernels/weight_memory.h"
 #include "common/engine/model/format/fingerprint.h"
+#include "common/engine/model/leveled_model.h"
 #include "common/engine/model/row_check.h"
 
 namespace outrider {
@@ -111,74 +113,6 @@ class CpuModel final : public Model {
   const KvLayout kv_;
   const ModelInfo info_;
   const std::shared_ptr<Computing> computing_;
-};
-
-// The rows of a pass by level; each level's are computed together.
-class LeveledModel final : public Model {
- public:
-  LeveledModel(const CpuModel& full, const std::vector<ElasticLevel>& levels)
-      : full_(full), parts_(levels.size()) {
-    for (const ElasticLevel& level : levels) {
-      levels_.push_back(std::make_unique<CpuModel>(full, level, nullptr, nullptr));
-    }
-  }
-
-  const ModelInfo& info() const override { return full_.info(); }
-  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
-    return pages_of(this, full_.kv(), count, full_.spare());
-  }
-
-  Status forward(std::span<const Row> rows, PassOutput& out) override {
-    OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info(), this));
-    const std::size_t first = rows.empty() ? 0 : rows.front().cache->level();
-    const auto is_of_first = [first](const Row& row) { return row.cache->level() == first; };
-    if (std::ranges::all_of(rows, is_of_first)) return levels_.at(first)->run(rows, out);
-    out.logits.resize(share_out(rows) * static_cast<std::size_t>(info().vocab_size));
-    const auto vocab = static_cast<std::size_t>(info().vocab_size);
-    out.vocab_size = info().vocab_size;
-    out.places.clear();
-    out.row_logits = nullptr;
-    for (std::size_t i = 0; i < levels_.size(); ++i) {
-      Part& part = parts_[i];
-      if (part.rows.empty()) continue;
-      part.out.abandoned = out.abandoned;
-      OUTRIDER_RETURN_IF_ERROR(levels_[i]->run(part.rows, part.out));
-      out.threads = part.out.threads;
-      for (std::size_t r = 0; r < part.wanted.size(); ++r) {
-        std::copy_n(part.out.logits.data() + r * vocab, vocab,
-                    out.logits.data() + part.wanted[r] * vocab);
-      }
-    }
-    return {};
-  }
-  Status check_unchanged() const override { return full_.check_unchanged(); }
-
- private:
-  // The part of a pass that a level computes.
-  struct Part {
-    std::vector<Row> rows;
-    std::vector<std::size_t> wanted;  // of those that want logits: where these go in the pass's
-    PassOutput out;
-  };
-
-  // How many rows want logits.
-  std::size_t share_out(std::span<const Row> rows) {
-    for (Part& part : parts_) {
-      part.rows.clear();
-      part.wanted.clear();
-    }
-    std::size_t wanted = 0;
-    for (const Row& row : rows) {
-      Part& part = parts_.at(row.cache->level());
-      part.rows.push_back(row);
-      if (row.wants_logits) part.wanted.push_back(wanted++);
-    }
-    return wanted;
-  }
-
-  const CpuModel& full_;
-  std::vector<std::unique_ptr<CpuModel>> levels_;
-  std::vector<Part> parts_;  // by level
 };
 
 int thread_count(int wanted) {
@@ -285,27 +219,33 @@ Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
 
 namespace {
 
+Status lacks_levels(const Model& full, std::string_view level) {
+  return failed_precondition("level " + printable(level) + " of " + full.info().name +
+                             ": it was loaded without a level table. Remedy: --elastic, and a "
+                             "model in memory");
+}
+
 // has_store: the level's layers come from elsewhere than full's memory.
 Result<const CpuModel*> elastic_model(Model& full, std::string_view level, bool has_store = false) {
   const auto* cpu = dynamic_cast<const CpuModel*>(&full);
   const bool has_layers = cpu != nullptr && cpu->is_resident() != has_store;
   if (has_layers && cpu->weights().files->elastic != nullptr) return cpu;
-  return failed_precondition("level " + printable(level) + " of " + full.info().name +
-                             ": it was loaded without a level table. Remedy: --elastic, and a "
-                             "model in memory on the CPU");
+  return lacks_levels(full, level);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Model>> make_level(Model& full, std::string_view level) {
-  OUTRIDER_ASSIGN_OR_RETURN(const CpuModel* cpu, elastic_model(full, level));
-  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* found,
-                            find_level(*cpu->weights().files->elastic, level));
-  return std::unique_ptr<Model>(std::make_unique<CpuModel>(*cpu, *found, nullptr, nullptr));
+  const std::shared_ptr<const ElasticTable> table = elastic_table_of(full);
+  if (table == nullptr) return lacks_levels(full, level);
+  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* found, find_level(*table, level));
+  return make_level(full, *found);
 }
 
 Result<std::unique_ptr<Model>> make_level(Model& full, const ElasticLevel& level,
                                           std::unique_ptr<LayerStore> layers) {
+  auto* const device = dynamic_cast<ElasticDevice*>(&full);
+  if (device != nullptr && device->table() != nullptr) return device->make_level(level);
   OUTRIDER_ASSIGN_OR_RETURN(const CpuModel* cpu,
                             elastic_model(full, level.name, layers != nullptr));
   return std::unique_ptr<Model>(
@@ -320,12 +260,24 @@ Result<std::unique_ptr<Model>> make_level_beside(Model& full, const ElasticLevel
 }
 
 Result<std::unique_ptr<Model>> make_leveled_model(Model& full) {
+  auto* const device = dynamic_cast<ElasticDevice*>(&full);
+  if (device != nullptr && device->table() != nullptr) return device->make_leveled_model();
   OUTRIDER_ASSIGN_OR_RETURN(const CpuModel* cpu, elastic_model(full, "of all sessions"));
+  std::vector<LeveledModel::RunLevel> levels;
+  for (const ElasticLevel& level : cpu->weights().files->elastic->levels) {
+    levels.emplace_back(
+        [model = std::make_shared<CpuModel>(*cpu, level, nullptr, nullptr)](
+            std::span<const Row> rows, PassOutput& out) { return model->run(rows, out); });
+  }
+  const auto new_pages = [cpu](const Model* owner, std::int32_t count) {
+    return pages_of(owner, cpu->kv(), count, cpu->spare());
+  };
   return std::unique_ptr<Model>(
-      std::make_unique<LeveledModel>(*cpu, cpu->weights().files->elastic->levels));
+      std::make_unique<LeveledModel>(full, full.info(), std::move(levels), new_pages));
 }
 
 std::shared_ptr<const ElasticTable> elastic_table_of(const Model& model) {
+  if (const auto* device = dynamic_cast<const ElasticDevice*>(&model)) return device->table();
   const auto* cpu = dynamic_cast<const CpuModel*>(&model);
   return cpu == nullptr ? nullptr : cpu->weights().files->elastic;
 }

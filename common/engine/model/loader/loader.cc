@@ -46,9 +46,11 @@ Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
     return failed_precondition("device " + options.device +
                                ": this program was built without it. Remedy: --device cpu");
   }
-  if (!is_cpu && !options.elastic.empty()) {
+  if (!options.elastic.empty() && (options.device == "torch-cuda" || options.gpus.size() > 1)) {
     return unimplemented("--elastic " + options.elastic + " on device " + options.device +
-                         ": levels are computed on the CPU. Remedy: --device cpu, or no --elastic");
+                         (options.gpus.size() > 1 ? " with several GPUs" : "") +
+                         ": levels are computed on the CPU or one GPU. Remedy: --device cpu or "
+                         "cuda, one GPU, or no --elastic");
   }
   OUTRIDER_ASSIGN_OR_RETURN(
       std::shared_ptr<const ModelFiles> files,

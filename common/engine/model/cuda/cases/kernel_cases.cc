@@ -216,14 +216,18 @@ CaseResult check_product(const CaseContext& context, const WeightKind& kind,
   std::vector<cuda::Product> products;
   std::vector<std::vector<float>> expected;
   for (const std::int64_t outputs : shape.outputs) {
-    const DrawnMatrix weights = draw_matrix(kind, outputs, shape.inputs, drawn.bits());
+    const std::int64_t stored = std::max(shape.inputs, shape.stored_inputs);
+    DrawnMatrix weights = draw_matrix(kind, outputs, stored, drawn.bits());
+    const std::byte* const on_device_data = memory.upload(weights.on_device());
+    weights.matrix.inputs = shape.inputs;
+    weights.matrix.stored_inputs = stored;
     const std::vector<float> bias = drawn.odd_values(outputs, kLargeActivation);
     const bool has_bias = drawn.below(2) == 0, adds = drawn.below(2) == 0;
     const std::int64_t stride = pad_to_lanes(outputs);
     std::vector<float> y = adds ? drawn.odd_values(shape.rows * stride, kLargeActivation)
                                 : poisoned(shape.rows * stride);
     cuda::Product product{weights.matrix, {memory.upload(y), stride, nullptr, adds}};
-    product.weights.data = memory.upload(weights.on_device());
+    product.weights.data = on_device_data;
     if (has_bias) product.y.bias = memory.upload(bias);
     products.push_back(product);
     context.cpu.matmul(weights.matrix, on_cpu, {0, outputs},

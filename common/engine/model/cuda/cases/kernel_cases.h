@@ -36,6 +36,7 @@ struct ProductShape {
   std::int64_t rows;
   std::vector<std::int64_t> outputs;  // of each product of the launch
   std::int64_t inputs;
+  std::int64_t stored_inputs = 0;  // of a wider matrix, whose first inputs these are; 0: all
 };
 
 struct CaseContext {

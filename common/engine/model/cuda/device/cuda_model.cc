@@ -10,10 +10,12 @@
 #include "common/base/processors.h"
 #include "common/base/thread_pool.h"
 #include "common/engine/model/cpu/cpu_model.h"
+#include "common/engine/model/cpu/elastic_device.h"
 #include "common/engine/model/cuda/device/device_kv.h"
 #include "common/engine/model/cuda/device/device_pass.h"
 #include "common/engine/model/cuda/device/device_weights.h"
 #include "common/engine/model/cuda/device/start_check.h"
+#include "common/engine/model/leveled_model.h"
 #include "common/engine/model/row_check.h"
 
 namespace outrider::cuda {
@@ -21,7 +23,7 @@ namespace {
 
 constexpr int kMaxThreads = 64;
 
-class CudaModel final : public Model {
+class CudaModel final : public Model, public ElasticDevice {
  public:
   // The parts in the order in which they need each other.
   struct Parts {
@@ -32,18 +34,74 @@ class CudaModel final : public Model {
     std::unique_ptr<DevicePass> pass;
   };
 
-  CudaModel(Parts parts, ModelInfo info) : parts_(std::move(parts)), info_(std::move(info)) {}
+  // device_class: for the ids of its levels.
+  CudaModel(Parts parts, const KvLayout& kv, std::string device_class)
+      : parts_(std::move(parts)),
+        kv_(kv),
+        device_class_(std::move(device_class)),
+        info_(describe(parts_.weights->about())) {}
 
   const ModelInfo& info() const override { return info_; }
   DeviceCounts counts() const { return parts_.device->counts(); }
 
   Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::int32_t first, parts_.kv->take(count));
-    return std::shared_ptr<KvPages>(std::make_shared<DeviceKvPages>(this, count, parts_.kv, first));
+    return pages_of(this, count);
   }
-
   Status forward(std::span<const Row> rows, PassOutput& out) override {
     OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info_, this));
+    return run(rows, out, 0);
+  }
+  Status take_heads(const LayerHeads& heads) override { return parts_.pass->take_heads(heads); }
+  Status check_unchanged() const override {
+    return parts_.weights->about().files->weights.check_unchanged();
+  }
+
+  std::shared_ptr<const ElasticTable> table() const override {
+    return parts_.weights->about().files->elastic;
+  }
+  Result<std::unique_ptr<Model>> make_level(const ElasticLevel& level) override {
+    OUTRIDER_RETURN_IF_ERROR(check_levels());
+    return leveled(describe(weights_of_level(parts_.weights->about(), level)), {&level, 1});
+  }
+  Result<std::unique_ptr<Model>> make_leveled_model() override {
+    OUTRIDER_RETURN_IF_ERROR(check_levels());
+    return leveled(info_, table()->levels);
+  }
+
+ private:
+  ModelInfo describe(const CpuWeights& weights) const {
+    ModelInfo info = describe_model(weights, kv_, device_class_);
+    info.most_kv_pages = parts_.kv->pages();
+    return info;
+  }
+
+  Status check_levels() const {
+    if (parts_.device->devices() == 1) return {};
+    return unimplemented("levels of " + info_.name + " on " +
+                         std::to_string(parts_.device->devices()) +
+                         " GPUs: one GPU computes a level. Remedy: one GPU, or no --elastic");
+  }
+
+  std::unique_ptr<Model> leveled(ModelInfo info, std::span<const ElasticLevel> levels) {
+    std::vector<LeveledModel::RunLevel> runs;
+    for (const ElasticLevel& level : levels) {
+      runs.emplace_back(
+          [this, number = parts_.pass->add_level(level)](
+              std::span<const Row> rows, PassOutput& out) { return run(rows, out, number); });
+    }
+    return std::make_unique<LeveledModel>(
+        *this, std::move(info), std::move(runs),
+        [this](const Model* owner, std::int32_t count) { return pages_of(owner, count); });
+  }
+
+  Result<std::shared_ptr<KvPages>> pages_of(const Model* owner, std::int32_t count) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::int32_t first, parts_.kv->take(count));
+    return std::shared_ptr<KvPages>(
+        std::make_shared<DeviceKvPages>(owner, count, parts_.kv, first));
+  }
+
+  // The pass of rows that were checked. level: DevicePass's number.
+  Status run(std::span<const Row> rows, PassOutput& out, std::size_t level) {
     OUTRIDER_RETURN_IF_ERROR(check_unchanged());
     out.vocab_size = info_.vocab_size;
     out.places.clear();
@@ -63,33 +121,29 @@ class CudaModel final : public Model {
     const auto most = static_cast<std::size_t>(parts_.pass->max_rows(longest));
     for (std::size_t begin = 0, first = 0; begin < rows.size();) {
       const auto part = rows.subspan(begin, begin == 0 ? first_part(rows.size(), most) : most);
-      OUTRIDER_RETURN_IF_ERROR(run_part(part, first, out));
+      OUTRIDER_RETURN_IF_ERROR(run_part(part, first, out, level));
       begin += part.size();
       first += wanted_in(part);
     }
     return {};
   }
-  Status take_heads(const LayerHeads& heads) override { return parts_.pass->take_heads(heads); }
-  Status check_unchanged() const override {
-    return parts_.weights->about().files->weights.check_unchanged();
-  }
 
- private:
   static std::size_t wanted_in(std::span<const Row> rows) {
     return static_cast<std::size_t>(
         std::ranges::count_if(rows, [](const Row& row) { return row.wants_logits; }));
   }
 
   // first: the part's first row among those that want logits.
-  Status run_part(std::span<const Row> rows, std::size_t first, PassOutput& out) {
+  Status run_part(std::span<const Row> rows, std::size_t first, PassOutput& out,
+                  std::size_t level) {
     const std::vector<TokenId>& listed = parts_.weights->about().files->config.head_tokens;
     const auto vocab = static_cast<std::size_t>(info_.vocab_size);
     float* logits = out.logits.data() + first * vocab;
-    if (listed.empty()) return parts_.pass->run(rows, first, out, logits);
+    if (listed.empty()) return parts_.pass->run(rows, first, out, logits, level);
     // The logits of a shortlist go to their tokens' places.
     const std::size_t wanted = wanted_in(rows);
     listed_.resize(wanted * listed.size());
-    OUTRIDER_RETURN_IF_ERROR(parts_.pass->run(rows, first, out, listed_.data()));
+    OUTRIDER_RETURN_IF_ERROR(parts_.pass->run(rows, first, out, listed_.data(), level));
     std::fill_n(logits, wanted * vocab, -std::numeric_limits<float>::infinity());
     const float* from = listed_.data();
     for (std::size_t r = 0; r < wanted; ++r, logits += vocab) {
@@ -99,6 +153,8 @@ class CudaModel final : public Model {
   }
 
   Parts parts_;
+  const KvLayout kv_;
+  const std::string device_class_;
   const ModelInfo info_;
   std::vector<float> listed_;
 };
@@ -150,9 +206,7 @@ Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles>
                             DeviceKvMemory::make(parts.device, kv, split, options.kv_bytes));
   OUTRIDER_ASSIGN_OR_RETURN(
       parts.pass, DevicePass::make(api, *parts.weights, *parts.kv, *parts.threads, max_positions));
-  ModelInfo info = describe_model(parts.weights->about(), kv, device_class);
-  info.most_kv_pages = parts.kv->pages();
-  return std::unique_ptr<Model>(std::make_unique<CudaModel>(std::move(parts), std::move(info)));
+  return std::unique_ptr<Model>(std::make_unique<CudaModel>(std::move(parts), kv, device_class));
 }
 
 DeviceCounts device_counts(const Model& model) {

@@ -41,7 +41,7 @@ std::int64_t memory_bytes(const WeightMatrix& matrix) {
 
 bool is_one_launch(const Product& a, const Product& b) {
   const WeightMatrix &x = a.weights, &y = b.weights;
-  return x.type == y.type && x.inputs == y.inputs &&
+  return x.type == y.type && x.inputs == y.inputs && x.row_inputs() == y.row_inputs() &&
          (x.type != WeightType::kQuantized || x.format == y.format);
 }
 
@@ -141,27 +141,28 @@ void DevicePart::normalize(const PassShape& shape, const float* weight, bool val
                     quantized ? normed_.quantized : nullptr, stream_);
 }
 
-void DevicePart::attention(const PassShape& shape, std::size_t index) {
-  if (heads_.heads == 0) return;
+void DevicePart::attention(const PassShape& shape, const DeviceLayer& from, std::size_t index) {
+  const std::int64_t queries = from.q.matrix.outputs, keys = from.k.matrix.outputs;
+  if (queries == 0) return;
   api_.use(device_);
-  const DeviceLayer& from = layer(index);
   const Forms forms({&from.q, &from.k, &from.v});
   normalize(shape, from.attention_norm, forms.values, forms.quantized);
-  const std::int64_t queries = split_.queries(device_).count();
-  const std::int64_t keys = split_.keys(device_).count();
   const Product projections[] = {product(from.q, queries_, 0, queries),
                                  product(from.k, keys_, 0, keys),
                                  product(from.v, values_, 0, keys)};
   multiply_all(projections, normed_, shape.rows);
-  place_and_attend(shape, index);
+  place_and_attend(shape, from, index);
 }
 
-void DevicePart::place_and_attend(const PassShape& shape, std::size_t index) {
-  const DeviceLayer& from = layer(index);
+void DevicePart::place_and_attend(const PassShape& shape, const DeviceLayer& from,
+                                  std::size_t index) {
+  const std::int64_t queries = from.q.matrix.outputs;
+  const Heads heads{queries / config_.head_dim, from.k.matrix.outputs / config_.head_dim,
+                    config_.head_dim};
   const DeviceInput in = input_.on_device(device_, shape);
   const KvPlanes planes = kv_.planes(device_, static_cast<std::int64_t>(index));
   place_heads({.rows = shape.rows,
-               .shape = heads_,
+               .shape = heads,
                .queries = queries_,
                .keys = keys_,
                .values = values_,
@@ -175,7 +176,7 @@ void DevicePart::place_and_attend(const PassShape& shape, std::size_t index) {
                .planes = planes},
               stream_);
   const Attention attention{
-      .shape = heads_,
+      .shape = heads,
       .queries = rotated_,
       .rows = in.seen + input_.window_index(from.window) * shape.rows,
       .bundles = in.bundles,
@@ -183,56 +184,55 @@ void DevicePart::place_and_attend(const PassShape& shape, std::size_t index) {
       .num_bundles = shape.bundles,
       .parts = shape.parts,
       .scores = scratch_,
-      .partials = scratch_ + shape.rows * heads_.heads * shape.parts * kAttentionPart,
+      .partials = scratch_ + shape.rows * heads.heads * shape.parts * kAttentionPart,
       .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
       .planes = planes,
       .next = from.o.matrix.data,
       .next_bytes = memory_bytes(from.o.matrix)};
   attend(attention, stream_);
   const Forms forms({&from.o});
-  const Share share = split_.queries(device_);
+  const std::int64_t begin = split_.queries(device_).begin;
   combine_parts(attention,
-                {.values = forms.values ? attended_.values + share.begin : nullptr,
+                {.values = forms.values ? attended_.values + begin : nullptr,
                  .rows = shape.rows,
-                 .count = share.count(),
+                 .count = queries,
                  .stride = attended_.stride,
-                 .whole = attended_.count},
-                forms.quantized ? attended_.quantized + quantized_row_bytes(share.begin) : nullptr,
+                 .whole = from.o.matrix.inputs},
+                forms.quantized ? attended_.quantized + quantized_row_bytes(begin) : nullptr,
                 stream_);
 }
 
-void DevicePart::output(const PassShape& shape, std::size_t index) {
+void DevicePart::output(const PassShape& shape, const DeviceLayer& from) {
   api_.use(device_);
   const Product sums[] = {
-      product(layer(index).o, hidden(), split_.hidden(device_).begin, hidden_stride_, true)};
+      product(from.o, hidden(), split_.hidden(device_).begin, hidden_stride_, true)};
   multiply_all(sums, attended_, shape.rows);
 }
 
-void DevicePart::gate(const PassShape& shape, std::size_t index) {
-  const Share share = split_.inner(device_);
-  if (share.count() == 0) return;
+void DevicePart::gate(const PassShape& shape, const DeviceLayer& from) {
+  const std::int64_t count = from.gate.matrix.outputs;
+  if (count == 0) return;
   api_.use(device_);
-  const DeviceLayer& from = layer(index);
+  const std::int64_t begin = split_.inner(device_).begin;
   const Forms forms({&from.gate, &from.up});
   normalize(shape, from.mlp_norm, forms.values, forms.quantized);
-  const Product both[] = {product(from.gate, gate_.values, share.begin, gate_.stride),
-                          product(from.up, up_, share.begin, gate_.stride)};
+  const Product both[] = {product(from.gate, gate_.values, begin, gate_.stride),
+                          product(from.up, up_, begin, gate_.stride)};
   multiply_all(both, normed_, shape.rows);
   silu_and_quantize(
-      {.values = gate_.values + share.begin,
+      {.values = gate_.values + begin,
        .rows = shape.rows,
-       .count = share.count(),
+       .count = count,
        .stride = gate_.stride,
-       .whole = gate_.count},
-      up_ + share.begin,
-      is_quantized(from.down) ? gate_.quantized + quantized_row_bytes(share.begin) : nullptr,
+       .whole = from.down.matrix.inputs},
+      up_ + begin, is_quantized(from.down) ? gate_.quantized + quantized_row_bytes(begin) : nullptr,
       stream_);
 }
 
-void DevicePart::down(const PassShape& shape, std::size_t index) {
+void DevicePart::down(const PassShape& shape, const DeviceLayer& from) {
   api_.use(device_);
   const Product sums[] = {
-      product(layer(index).down, hidden(), split_.hidden(device_).begin, hidden_stride_, true)};
+      product(from.down, hidden(), split_.hidden(device_).begin, hidden_stride_, true)};
   multiply_all(sums, gate_, shape.rows);
 }
 

@@ -48,11 +48,12 @@ class DevicePart final {
   std::int64_t max_rows(Position positions) const;
 
   // Put a layer's stages into the stream: up to attention's result, its product with o, up to the
-  // activation function, and the product with down.
-  void attention(const PassShape& shape, std::size_t layer);
-  void output(const PassShape& shape, std::size_t layer);
-  void gate(const PassShape& shape, std::size_t layer);
-  void down(const PassShape& shape, std::size_t layer);
+  // activation function, and the product with down. from: the layer of this device's weights, or of
+  // a level of them.
+  void attention(const PassShape& shape, const DeviceLayer& from, std::size_t layer);
+  void output(const PassShape& shape, const DeviceLayer& from);
+  void gate(const PassShape& shape, const DeviceLayer& from);
+  void down(const PassShape& shape, const DeviceLayer& from);
   // The last norm, and this device's logits.
   void head(const PassShape& shape);
 
@@ -80,7 +81,7 @@ class DevicePart final {
   const DeviceLayer& layer(std::size_t index) const { return weights_.layers[index]; }
   float* hidden() const { return input_.on_device(device_, {}).hidden; }
   void normalize(const PassShape& shape, const float* weight, bool values, bool quantized);
-  void place_and_attend(const PassShape& shape, std::size_t layer);
+  void place_and_attend(const PassShape& shape, const DeviceLayer& from, std::size_t layer);
   void multiply_all(std::span<const Product> products, const Activations& x, std::int64_t rows);
   static Columns columns_of(const Activations& rows, const Share& share,
                             const DeviceLinear& reader);
@@ -95,7 +96,7 @@ class DevicePart final {
   const int device_;
   const Stream stream_;
   const Event ready_;
-  const Heads heads_;  // of this device
+  const Heads heads_;  // of this device, of whole layers
   const std::int64_t hidden_stride_, head_stride_, logits_stride_;
   std::int64_t scratch_floats_ = 0;  // of attention
   DeviceMemory memory_;              // what the pointers below point into

@@ -34,6 +34,7 @@ Result<std::unique_ptr<DevicePass>> DevicePass::make(DeviceApi& api, const Devic
 DevicePass::DevicePass(DeviceApi& api, const DeviceWeights& weights, ThreadPool& threads,
                        PassInput input)
     : api_(api),
+      weights_(weights),
       config_(weights.about().files->config),
       threads_(threads),
       input_(std::move(input)),
@@ -71,11 +72,16 @@ Status DevicePass::take_heads(const LayerHeads& heads) {
   return {};
 }
 
-Status DevicePass::run(std::span<const Row> rows, std::size_t first, PassOutput& out,
-                       float* logits) {
+std::size_t DevicePass::add_level(const ElasticLevel& level) {
+  levels_.push_back(weights_.of_level(level));
+  return levels_.size();
+}
+
+Status DevicePass::run(std::span<const Row> rows, std::size_t first, PassOutput& out, float* logits,
+                       std::size_t level) {
   if (out.is_abandoned()) return cancelled("the pass was abandoned");
   OUTRIDER_ASSIGN_OR_RETURN(const PassShape shape, input_.prepare(rows));
-  GraphKey key{shape, {}};
+  GraphKey key{shape, {}, level};
   for (std::int32_t layer = 1; out.tap != nullptr && layer < config_.num_layers; ++layer) {
     if (shape.wanted > 0 && out.tap->wants(layer)) key.taps.push_back(layer);
   }
@@ -162,7 +168,7 @@ Result<Graph> DevicePass::record(const GraphKey& key) {
   }
   for (std::int32_t i = 0; i < config_.num_layers; ++i) {
     if (std::ranges::binary_search(key.taps, i)) record_shown(key, i);
-    record_layer(key.shape, static_cast<std::size_t>(i));
+    record_layer(key, static_cast<std::size_t>(i));
   }
   if (key.shape.wanted > 0) {
     for (DevicePart& part : parts_) part.head(key.shape);
@@ -205,15 +211,23 @@ void DevicePass::record_shown(const GraphKey& key, std::int32_t layer) {
   api_.signal(shown.copied, side_);
 }
 
-void DevicePass::record_layer(const PassShape& shape, std::size_t layer) {
+void DevicePass::record_layer(const GraphKey& key, std::size_t layer) {
+  const PassShape& shape = key.shape;
+  const auto each = [&](const auto& stage) {
+    for (std::size_t device = 0; device < parts_.size(); ++device) {
+      const WeightsOnDevice& weights =
+          key.level == 0 ? weights_.on_device(static_cast<int>(device)) : levels_[key.level - 1];
+      stage(parts_[device], weights.layers[layer]);
+    }
+  };
   const auto hidden = [](const DevicePart& part) { return part.hidden_columns(); };
-  for (DevicePart& part : parts_) part.attention(shape, layer);
+  each([&](DevicePart& part, const DeviceLayer& from) { part.attention(shape, from, layer); });
   exchange(shape.rows, [=](const DevicePart& part) { return part.attended_columns(layer); });
-  for (DevicePart& part : parts_) part.output(shape, layer);
+  each([&](DevicePart& part, const DeviceLayer& from) { part.output(shape, from); });
   exchange(shape.rows, hidden);
-  for (DevicePart& part : parts_) part.gate(shape, layer);
+  each([&](DevicePart& part, const DeviceLayer& from) { part.gate(shape, from); });
   exchange(shape.rows, [=](const DevicePart& part) { return part.gate_columns(layer); });
-  for (DevicePart& part : parts_) part.down(shape, layer);
+  each([&](DevicePart& part, const DeviceLayer& from) { part.down(shape, from); });
   exchange(shape.rows, hidden);
 }
 

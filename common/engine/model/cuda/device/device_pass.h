@@ -39,9 +39,13 @@ class DevicePass final {
 
   // rows: checked, in as many parts as max_rows() wants; first: index of
   // their first among the pass's rows that want logits. logits: [rows that want them, head_size].
-  // Fills out.chosen, unless it is empty; logits of rows whose token is chosen are not written.
-  // Errors: CANCELLED if the pass was abandoned; those of the device.
-  Status run(std::span<const Row> rows, std::size_t first, PassOutput& out, float* logits);
+  // level: of add_level(); 0: all weights. Fills out.chosen, unless it is empty; logits of rows
+  // whose token is chosen are not written. Errors: CANCELLED if the pass was abandoned; those of
+  // the device.
+  Status run(std::span<const Row> rows, std::size_t first, PassOutput& out, float* logits,
+             std::size_t level);
+  // Adds a level of an elastic model to what run() computes; its number there. On one device only.
+  std::size_t add_level(const ElasticLevel& level);
 
   // Does what Model::take_heads() says.
   Status take_heads(const LayerHeads& heads);
@@ -55,6 +59,7 @@ class DevicePass final {
   struct GraphKey {
     PassShape shape;
     std::vector<std::int32_t> taps;  // layers whose input is shown
+    std::size_t level = 0;
     friend auto operator<=>(const GraphKey&, const GraphKey&) = default;
   };
   struct KeptGraph {
@@ -75,7 +80,7 @@ class DevicePass final {
   Result<Graph> record(const GraphKey& key);
   Status add_shown(std::int32_t layer);
   void record_shown(const GraphKey& key, std::int32_t layer);
-  void record_layer(const PassShape& shape, std::size_t layer);
+  void record_layer(const GraphKey& key, std::size_t layer);
   template <class ColumnsOf>
   void exchange(std::int64_t rows, const ColumnsOf& columns_of);
   void join_main();
@@ -85,6 +90,7 @@ class DevicePass final {
 
   // Constant after construction.
   DeviceApi& api_;
+  const DeviceWeights& weights_;
   const ModelConfig& config_;
   ThreadPool& threads_;
   PassInput input_;
@@ -95,7 +101,8 @@ class DevicePass final {
   DeviceMemory found_, host_found_;  // [kMaxRows] FoundChoices
   DeviceMemory host_logits_;         // [kMaxRows, head_size]
 
-  std::unique_ptr<DeviceHeads> heads_;  // null: none
+  std::vector<WeightsOnDevice> levels_;  // by number - 1
+  std::unique_ptr<DeviceHeads> heads_;   // null: none
   std::map<GraphKey, KeptGraph> graphs_;
   std::map<std::int32_t, Shown> shown_;  // by layer
   std::uint64_t passes_ = 0;

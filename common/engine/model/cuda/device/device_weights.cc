@@ -22,6 +22,13 @@ WeightMatrix outputs_of(const WeightMatrix& matrix, const Share& share) {
   return part;
 }
 
+// The first `count` columns; with none the product is left out.
+void keep_inputs(DeviceLinear& linear, std::int64_t count) {
+  linear.matrix.stored_inputs = linear.matrix.row_inputs();
+  linear.matrix.inputs = count;
+  if (count == 0) linear = {};
+}
+
 }  // namespace
 
 // To one device, of its share.
@@ -101,6 +108,23 @@ Result<DeviceWeights> DeviceWeights::load(DeviceApi& api, std::shared_ptr<const 
             }
             return {};
           }));
+  return weights;
+}
+
+WeightsOnDevice DeviceWeights::of_level(const ElasticLevel& level) const {
+  const ModelConfig& config = about_.files->config;
+  WeightsOnDevice weights = on_device(0);
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    const LayerWidths& widths = level.layers[i];
+    DeviceLayer& layer = weights.layers[i];
+    const std::int64_t columns = widths.kv_groups * group_columns(config);
+    const std::int64_t heads = std::int64_t{widths.kv_groups} * config.head_dim;
+    layer.q.matrix.outputs = columns;
+    layer.k.matrix.outputs = layer.v.matrix.outputs = heads;
+    layer.gate.matrix.outputs = layer.up.matrix.outputs = widths.neurons;
+    keep_inputs(layer.o, columns);
+    keep_inputs(layer.down, widths.neurons);
+  }
   return weights;
 }
 

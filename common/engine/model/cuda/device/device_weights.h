@@ -56,6 +56,9 @@ class DeviceWeights final {
   const WeightsOnDevice& on_device(int device) const {
     return devices_[static_cast<std::size_t>(device)];
   }
+  // The first device's weights of a level of about().files->elastic: views of the whole ones. A
+  // layer without heads or without neurons has no matrices for them.
+  WeightsOnDevice of_level(const ElasticLevel& level) const;
 
  private:
   class Uploader;

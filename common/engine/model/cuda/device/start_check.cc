@@ -77,6 +77,7 @@ Status check_device(DeviceApi& api, int device, StartCheck& check) {
     for (const std::int64_t rows : {1, 13, 34}) {  // each way to cut a product
       add(gpu::check_product(context(), kind, {rows, {40, 17}, 300}), check);
     }
+    add(gpu::check_product(context(), kind, {2, {40}, 96, 300}), check);
   }
   for (const gpu::CaseResult& result : gpu::check_rows(context(), 3, 300)) add(result, check);
   for (const bool is_bf16 : {false, true}) {

@@ -25,7 +25,8 @@ using Stream = void*;
 inline constexpr int kMaxProducts = 3;
 
 struct Product {
-  // Quantised ones are the CPU's panels as they are; others are lane panels (lane_panels.h).
+  // Quantised ones are the CPU's panels as they are; others are lane panels (lane_panels.h). A
+  // level's may be the first outputs, or the first inputs, of a wider one.
   WeightMatrix weights;
   MatmulOutput y;
 };

@@ -12,7 +12,8 @@ struct LaneBatch {
   int count;
   int rows;
   int steps;
-  const float* x;  // [rows, stride]
+  std::int64_t panel_steps;  // of a panel in memory
+  const float* x;            // [rows, stride]
   std::int64_t stride;
 };
 
@@ -112,7 +113,7 @@ struct LaneBlock {
   OUTRIDER_DEVICE void run() const {
     const int thread = thread_index();
     const std::int64_t last = (part.outputs + kPanelOutputs - 1) / kPanelOutputs - 1;
-    const std::int64_t panel = static_cast<std::int64_t>(batch.steps) * kPanelStep;
+    const std::int64_t panel = batch.panel_steps * kPanelStep;
     CopyItems<kWeightBytes / 16, kThreads> weights(thread, [&](int i) {
       const int index = i / (kWeightBytes / 32), at = i % (kWeightBytes / 32) * 16;
       const std::int64_t first = 2 * static_cast<std::int64_t>(block_x() - part.first) + index;
@@ -218,6 +219,7 @@ void multiply_lanes(const Product* products, int count, const MatmulInput& x, St
   batch.count = count;
   batch.rows = static_cast<int>(x.rows);
   batch.steps = static_cast<int>(pad_to_lanes(products[0].weights.inputs) / kLaneStep);
+  batch.panel_steps = pad_to_lanes(products[0].weights.row_inputs()) / kLaneStep;
   batch.x = x.values;
   batch.stride = x.stride;
   unsigned blocks = 0;

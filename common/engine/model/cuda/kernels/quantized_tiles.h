@@ -345,11 +345,11 @@ OUTRIDER_DEVICE void store_output(const ProductPart& part, std::int64_t row, std
 inline QuantizedBatch make_batch(const Product* products, int count, const MatmulInput& x,
                                  std::int64_t outputs, unsigned& blocks) {
   const WeightMatrix& first = products[0].weights;
-  const PanelLayout layout(first.format, first.inputs);
+  const PanelLayout layout(first.format, first.row_inputs());
   QuantizedBatch batch{};
   batch.count = count;
   batch.rows = static_cast<int>(x.rows);
-  batch.groups = static_cast<int>(layout.groups);
+  batch.groups = static_cast<int>((first.inputs + kQuantGroup - 1) / kQuantGroup);
   batch.x = x.quantized;
   batch.panel_bytes = layout.panel_bytes;
   batch.scales = layout.scales(0);

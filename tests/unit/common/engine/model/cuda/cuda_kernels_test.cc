@@ -108,6 +108,18 @@ TEST_F(CudaKernelsTest, SmallAndNarrowProducts) {
   }
 }
 
+// A level reads the first inputs of a wider matrix.
+TEST_F(CudaKernelsTest, ALevelsProductsEndWhereItEnds) {
+  std::uint64_t seed = 2500;
+  for (const WeightKind& kind : weight_kinds()) {
+    for (const std::int64_t rows : {1, 7, 20, 41}) {
+      const std::int64_t inputs = 32 * (1 + static_cast<std::int64_t>(seed % 12));
+      expect_equal(check_product(context(seed), kind, {rows, {40, 17}, inputs, 416}), seed);
+      ++seed;
+    }
+  }
+}
+
 TEST_F(CudaKernelsTest, RowsHaveTheCpusBits) {
   std::uint64_t seed = 3000;
   for (const std::int64_t count : {1, 40, 576, 896, 1000}) {

@@ -119,7 +119,7 @@ class PassReplay::Answer final {
     const Limits& limits = session_.limits();
     return session_.on_message(
         {.acked_position = end,
-         .body = drafter_.select_round(chain, limits.max_nodes, limits.vocab_size)},
+         .body = drafter_.nodes().send_round(chain, limits.max_nodes, limits.vocab_size)},
         replay_.clock_.now());
   }
 

@@ -33,7 +33,7 @@ DecodingSession::DecodingSession(DecodingOptions options, std::vector<TokenId> p
                                  Drafter& drafter, AnswerText& text)
     : options_(begun_at(std::move(options), prompt.size())),
       drafter_(drafter),
-      evicted_before_(drafter.evicted()),
+      evicted_before_(drafter.nodes().evicted()),
       answer_(text, static_cast<Position>(prompt.size()), options_.speculation.end_position),
       speculator_(options_.speculation, drafter, observers_),
       link_(options_.reconnect.timeout, options_.jitter_seed) {
@@ -104,7 +104,7 @@ void DecodingSession::commit(const Verdict& verdict) {
                              .round_trip = speculator_.round_trip(),
                              .request_round_trip = committed.request_round_trip,
                              .sent_unused = committed.sent_unused,
-                             .evicted = drafter_.evicted() - evicted_before_};
+                             .evicted = drafter_.nodes().evicted() - evicted_before_};
   observers_.notify(&SessionObserver::on_verdict, record, now_);
   stream.started.reset();
   ++stream.next_pass;

@@ -11,27 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "common/decoding/drafting/trees/tree_memory.h"
 #include "common/decoding/exits/online_calibration.h"
 
 namespace outrider {
-
-// How long passes of one shape took recently (common/decoding/drafting/trees/tree_memory.h).
-struct PassProfile {
-  std::int32_t rows = 0;
-  std::int32_t leaves = 0;
-  double ms = 0;
-  double weight = 0;
-
-  friend bool operator==(const PassProfile&, const PassProfile&) = default;
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& field) {
-    field("rows", self.rows);
-    field("leaves", self.leaves);
-    field("ms", self.ms);
-    field("weight", self.weight);
-  }
-};
 
 struct PairProfile {
   static constexpr std::size_t kMaxPasses = 512;
@@ -48,7 +31,7 @@ struct PairProfile {
   std::uint64_t probe_in = 0;
   std::uint64_t probe_after = 0;
   std::uint64_t answers = 0;               // that have contributed
-  std::vector<PassProfile> passes;         // of trees
+  std::vector<ShapeTime> passes;           // of trees
   std::vector<ExitCorrection> exits = {};  // of the target
   // EdgeChance::Weights, which pruning learnt; nothing: it did not prune.
   std::optional<std::vector<double>> edge_weights = {};

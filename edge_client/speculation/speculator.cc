@@ -181,8 +181,8 @@ std::optional<Grow> Speculator::select_round(const Growth& growth, TimePoint now
   RoundPlanner* const planner = strategy_->planner();
   Grow grow = planner != nullptr
                   ? drafter_.send_plan(growth.plan, *planner, bounds_.plan_limits(end))
-                  : drafter_.select_round(bounds_.useful(strategy_->round(), end),
-                                          bounds_.limits.max_nodes, bounds_.vocabulary());
+                  : drafter_.nodes().send_round(bounds_.useful(strategy_->round(), end),
+                                                bounds_.limits.max_nodes, bounds_.vocabulary());
   passes_.on_round_sent(now);
   observers_.notify(&SessionObserver::on_round_sent, now);
   const bool idle = passes_.past_first_pass();
@@ -209,7 +209,7 @@ std::optional<Grow> Speculator::select_ahead(TimePoint now) {
   const std::optional<AheadSelection> selection =
       strategy_->select_ahead({.now = now,
                                .pass_origin = passes_.origin(),
-                               .rows_in_flight = drafter_.rows_in_flight(),
+                               .rows_in_flight = drafter_.nodes().rows_in_flight(),
                                .room = most - std::min(most, drafter_.tree().ids().living().size()),
                                .link_room = uplink_.room(),
                                .draft_works = drafter_.step_is_out()},
@@ -217,12 +217,12 @@ std::optional<Grow> Speculator::select_ahead(TimePoint now) {
   if (!selection) return std::nullopt;
   allowance_.advance(now);
   const std::vector<DraftedRound> rounds =
-      drafter_.rounds_ahead(selection->round, bounds_.vocabulary());
+      drafter_.nodes().rounds_ahead(selection->round, bounds_.vocabulary());
   const std::vector<NodeIndex> nodes = nodes_to_send(rounds, selection->limits, allowance_);
   if (nodes.empty()) return std::nullopt;
   allowance_.spend(nodes.size());
   observers_.notify(&SessionObserver::on_sent_ahead, nodes.size());
-  return drafter_.select(nodes);
+  return drafter_.nodes().send(nodes);
 }
 
 // --- the stream ---------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ void Speculator::on_opened(const Opened& opened, Duration took, Position end_pos
 }
 
 void Speculator::on_pass_started(const Started& started, TimePoint now) {
-  drafter_.on_pass_started(started.last_id, started.left_out);
+  drafter_.nodes().on_pass_started(started.last_id, started.left_out);
   timings_.on_round_trip_bounds(
       uplink_.on_pass_started(started.last_id, timings_.round_trip(), now));
   observers_.notify(&SessionObserver::on_pass_started, started,

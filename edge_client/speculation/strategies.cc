@@ -110,17 +110,12 @@ std::optional<PlanChange> TreeStrategy::on_verdict(const VerdictReview& review,
 void TreeStrategy::warm_start(const PairProfile& profile) {
   LatencyProfile& passes = memory_->trees.passes;
   if (passes.known()) return;
-  for (const PassProfile& pass : profile.passes) {
-    passes.restore({pass.rows, pass.leaves}, {.ms = pass.ms, .weight = pass.weight});
-  }
+  for (const ShapeTime& shape : profile.passes) passes.restore(shape);
 }
 
 bool TreeStrategy::save_to(PairProfile& profile) const {
-  profile.passes.clear();
-  for (const auto& [shape, cell] : memory_->trees.passes.cells()) {
-    if (profile.passes.size() == PairProfile::kMaxPasses) break;
-    profile.passes.push_back({shape.first, shape.second, cell.ms, cell.weight});
-  }
+  profile.passes = memory_->trees.passes.shapes();
+  profile.passes.resize(std::min(profile.passes.size(), PairProfile::kMaxPasses));
   return !profile.passes.empty();
 }
 

@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "common/base/clock.h"
-#include "common/decoding/protocol/pass_costs.h"
+#include "common/decoding/costs/pass_costs.h"
 
 namespace outrider {
 

@@ -3,8 +3,8 @@
 //
 //   restart (grow finish_step | select | advise | on_pass_started | commit)*
 //
-// grow() says which rows of the draft model to run next, select() and its relatives which nodes to
-// send, commit() takes the tokens of a verdict. A policy decides what to grow. The model runs
+// grow() says which rows of the draft model to run next, nodes() and send_plan() select which nodes
+// to send, commit() takes the tokens of a verdict. A policy decides what to grow. The model runs
 // elsewhere (draft_engine.h), one step at a time, so this class is pure. The draft guesses with the
 // target's noise: a step's guesses are ranked by perturbed score.
 //
@@ -99,31 +99,19 @@ class Drafter final {
   // The step that is out runs rows of dead nodes only.
   bool step_is_obsolete() const;
 
-  // Sends the drafted nodes of a round that were not sent yet. The verifier holds at most max_nodes
-  // living nodes; token_bound is the size of its vocabulary.
-  Grow select_round(const RoundShape& shape, std::size_t max_nodes, std::int32_t token_bound) {
-    return nodes_.send_round(shape, max_nodes, token_bound);
-  }
+  // The tree with its notes: to send from it, and to say what a pass took. What changes its nodes
+  // or its text is the drafter's alone.
+  HypothesisTree& nodes() { return nodes_; }
+  const MirroredTree& tree() const { return nodes_.tree(); }
+
   // A round that is a tree. limits: those of the answer and of the verifier; plan() fills in the
   // draft's. send_plan() sends the nodes of the plan that were not sent yet, and notifies the
   // planner.
   RoundPlan plan(RoundPlanner& planner, const PlanLimits& limits);
   Grow send_plan(const RoundPlan& plan, RoundPlanner& planner, const PlanLimits& limits);
 
-  // The rounds that could be sent for possible outcomes of the pass that runs, likeliest first.
-  std::vector<DraftedRound> rounds_ahead(const ChainBounds& bounds, std::int32_t token_bound) {
-    return nodes_.rounds_ahead(bounds, token_bound);
-  }
-  // Sends these nodes, parents first.
-  Grow select(std::span<const NodeIndex> nodes) { return nodes_.send(nodes); }
-
   // Whether every branch of the round is drafted to its whole length.
   bool round_is_whole(const RoundShape& shape) const;
-
-  // A pass took the living nodes with id <= last_id, less those left out.
-  void on_pass_started(NodeId last_id, std::span<const NodeId> left_out) {
-    nodes_.on_pass_started(last_id, left_out);
-  }
 
   // Takes the advice of an early exit: makes the outcome's node if it is not there, and weighs it.
   void advise(const ExitAdvice& advice);
@@ -137,15 +125,8 @@ class Drafter final {
   // many nodes died that were sent and that no pass ever took.
   std::size_t commit(std::span<const TokenId> tokens);
 
-  // Nodes that are rows of the pass that runs, as far as is known.
-  std::size_t rows_in_flight() const { return nodes_.rows_in_flight(); }
-
   // Why the draft cannot go on, in words for the user; nothing while it can.
   std::optional<std::string> exhausted() const;
-
-  const MirroredTree& tree() const { return nodes_.tree(); }
-  // Unsent nodes that were evicted to stay within the bound.
-  std::uint64_t evicted() const { return nodes_.evicted(); }
 
  private:
   PlanLimits with_own(PlanLimits limits) const;

@@ -1,37 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/decoding/protocol/messages.h"
 
+#include <type_traits>
+
 #include "common/base/sha256.h"
 
 namespace outrider {
 namespace {
 
-struct SizeOfBody {
+// The memory that a value holds beside its own size. Structs are taken apart by structured
+// bindings, which name every field or do not compile: a new field cannot be forgotten.
+struct HeldBytes {
+  template <typename Field>
+  requires std::is_trivially_copyable_v<Field> std::size_t operator()(
+      const Field& /*field*/) const {
+    return 0;
+  }
+  std::size_t operator()(const std::string& text) const { return text.size(); }
+  template <typename Element>
+  std::size_t operator()(const std::vector<Element>& list) const {
+    std::size_t bytes = list.size() * sizeof(Element);
+    for (const Element& element : list) bytes += (*this)(element);
+    return bytes;
+  }
   std::size_t operator()(const Open& open) const {
-    return (open.prefix.size() + open.stop_ids.size()) * sizeof(TokenId) +
-           open.tokenizer_hash.size() + open.expected_fingerprint.size() +
-           open.expected_arithmetic_id.size() + open.replaced_session.size() +
-           open.session_key.size() + open.prefix_hash.size() + (*this)(open.settings);
+    const auto& [protocol_version, noise_version, tokenizer_hash, sampling, seed, prefix,
+                 end_position, policy, stop_ids, expected_fingerprint, expected_arithmetic_id,
+                 replaced_session, session_key, prefix_length, prefix_hash, accept_other_arithmetic,
+                 pad_frames, template_hash, ignore_target_stops, service_tier, accepts_server_nodes,
+                 settings, answer_begin, top_logprobs, prompt_logprobs] = open;
+    return all(protocol_version, noise_version, tokenizer_hash, sampling, seed, prefix,
+               end_position, policy, stop_ids, expected_fingerprint, expected_arithmetic_id,
+               replaced_session, session_key, prefix_length, prefix_hash, accept_other_arithmetic,
+               pad_frames, template_hash, ignore_target_stops, service_tier, accepts_server_nodes,
+               settings, answer_begin, top_logprobs, prompt_logprobs);
   }
   std::size_t operator()(const ChoiceSettings& settings) const {
-    std::size_t bytes = settings.logit_bias.size() * sizeof(LogitBias);
-    bytes += settings.constraint.spec.text.size();
-    for (const std::vector<TokenId>& word : settings.bad_words) {
-      bytes += sizeof(word) + word.size() * sizeof(TokenId);
-    }
-    return bytes;
+    const auto& [presence, frequency, repetition, biases, min_tokens, bad_words, constraint] =
+        settings;
+    return all(presence, frequency, repetition, biases, min_tokens, bad_words, constraint);
+  }
+  // A compiled form belongs to all who share it.
+  std::size_t operator()(const AnswerConstraint& constraint) const {
+    const auto& [spec, compiled] = constraint;
+    const auto& [kind, text] = spec;
+    return all(kind, text);
   }
   std::size_t operator()(const Grow& grow) const {
-    std::size_t bytes = grow.nodes.size() * sizeof(GrowNode);
-    for (const CandidateSet& set : grow.candidates) {
-      bytes += sizeof(set) + set.candidates.size() * sizeof(DraftCandidate);
-    }
-    return bytes;
+    const auto& [first_id, anchor_position, nodes, candidates] = grow;
+    return all(first_id, anchor_position, nodes, candidates);
   }
-  std::size_t operator()(const Policy&) const { return 0; }
-  std::size_t operator()(const Cancel&) const { return 0; }
-  std::size_t operator()(const Prefix& prefix) const { return prefix.ids.size() * sizeof(TokenId); }
-  std::size_t operator()(const AckOnly&) const { return 0; }
+  std::size_t operator()(const CandidateSet& set) const {
+    const auto& [node, candidates] = set;
+    return all(node, candidates);
+  }
+  std::size_t operator()(const Prefix& prefix) const {
+    const auto& [ids] = prefix;
+    return all(ids);
+  }
+
+ private:
+  template <typename... Fields>
+  std::size_t all(const Fields&... fields) const {
+    return (std::size_t{0} + ... + (*this)(fields));
+  }
 };
 
 }  // namespace
@@ -45,7 +77,7 @@ void Open::set_settings(const ChoiceSettings& asked, Position begin) {
 }
 
 std::size_t size_in_memory(const EdgeMessage& message) {
-  return sizeof(EdgeMessage) + std::visit(SizeOfBody{}, message.body);
+  return sizeof(EdgeMessage) + std::visit(HeldBytes{}, message.body);
 }
 
 std::string prefix_hash(std::span<const TokenId> ids) {

@@ -17,7 +17,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/types.h"
-#include "common/decoding/protocol/pass_costs.h"
+#include "common/decoding/costs/pass_costs.h"
 #include "common/decoding/request/text_options.h"
 #include "common/decoding/tree/grow.h"
 #include "common/engine/sampling/logprobs.h"

@@ -11,26 +11,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
+#include "common/decoding/costs/row_curve.h"
+
 namespace outrider {
+
+// How long passes of one shape took recently: a record of what was learnt, for later answers.
+struct ShapeTime {
+  std::int32_t rows = 0;
+  std::int32_t leaves = 0;
+  double ms = 0;
+  double weight = 0;  // of passes, older ones counted less
+
+  friend bool operator==(const ShapeTime&, const ShapeTime&) = default;
+
+  // For common/base/json_record.h.
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("rows", self.rows);
+    field("leaves", self.leaves);
+    field("ms", self.ms);
+    field("weight", self.weight);
+  }
+};
 
 // How long a pass takes, by its shape (LEVER, section 4.2, "cost"): learnt from measured passes,
 // indexed by rows and leaves.
 //
-// Times rise with rows and with leaves. Measured means are smoothed over neighbouring numbers of
-// rows and pooled until they rise (isotonic regression), so that noise never makes a larger tree
-// look cheaper, nor much dearer. Between measured shapes times are interpolated; beyond the largest
-// they rise by its slope and kCaution more.
+// Times rise with rows, by a curve (row_curve.h), and with leaves. Measured means are smoothed over
+// neighbouring numbers of rows first, so that noise makes a larger tree look not much dearer
+// either. Beyond the largest measured shape times rise by its slope and kCaution more.
 class LatencyProfile final {
  public:
-  struct Cell {
-    double ms = 0;
-    double weight = 0;  // of passes, older ones counted less
-  };
-  using Shape = std::pair<std::int32_t, std::int32_t>;  // rows, leaves
-
   static constexpr std::int32_t kMaxRows = 512;
   static constexpr double kCaution = 0.25;
 
@@ -38,24 +51,24 @@ class LatencyProfile final {
   // times of 0, are ignored.
   void observe(std::size_t rows, std::size_t leaves, double ms);
 
-  bool known() const { return !cells_.empty(); }
+  bool known() const { return !shapes_.empty(); }
   // For how many different numbers of rows a time is known.
-  std::size_t rows_seen() const { return rows_seen_; }
+  std::size_t rows_seen() const { return shapes_.size(); }
   // ms; 0 while nothing is known.
   double ms(std::size_t rows, std::size_t leaves) const;
 
-  const std::map<Shape, Cell>& cells() const { return cells_; }
-  // Takes a cell that was stored; false if it is not valid.
-  bool restore(Shape shape, const Cell& cell);
+  // The times that were learnt, by rows and leaves.
+  std::vector<ShapeTime> shapes() const;
+  // Takes a shape that was stored; false if it is not valid.
+  bool restore(const ShapeTime& stored);
 
  private:
   void fit();
+  double slope_beyond() const;
 
-  std::map<Shape, Cell> cells_;
-  std::vector<double> by_rows_;  // [rows]: of one leaf; from 1 to the largest seen
-  double slope_ = 0;             // ms per row beyond
-  double leaf_ms_ = 0;           // per leaf beyond the first
-  std::size_t rows_seen_ = 0;
+  std::map<std::int32_t, std::map<std::int32_t, RowTime>> shapes_;  // [rows][leaves]; ms
+  RowCurve by_rows_;                                                // ms, of one leaf
+  double leaf_ms_ = 0;                                              // per leaf beyond the first
 };
 
 // How much of the drafting costs no time: while the draft works, the target's next layers are read

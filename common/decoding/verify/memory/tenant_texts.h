@@ -1,5 +1,5 @@
 // Texts of sessions that are over, in which later sessions of the same tenant look up what may
-// follow (server_draft.h). Nobody's are looked up in for another tenant: neither a guess nor the
+// follow (look_up_draft.h). Nobody's are looked up in for another tenant: neither a guess nor the
 // time that one takes reveals what somebody else has asked.
 //
 // The older half is forgotten of a tenant with too many tokens; where all have too many together,

@@ -7,48 +7,8 @@
 
 namespace outrider {
 
-PassCurve::PassCurve(const PassCosts& costs) {
-  // Neighbours that fall all take their mean: least squares among curves that never fall.
-  struct Level {
-    std::size_t first, last;  // points
-    double seconds;
-  };
-  std::vector<Level> levels;
-  for (std::size_t i = 0; i < costs.points.size(); ++i) {
-    levels.push_back({i, i, to_seconds(costs.points[i].time)});
-    while (levels.size() > 1 && levels.back().seconds < levels[levels.size() - 2].seconds) {
-      const Level right = levels.back();
-      levels.pop_back();
-      Level& left = levels.back();
-      const auto width = [](const Level& level) {
-        return static_cast<double>(level.last - level.first + 1);
-      };
-      const double sum = left.seconds * width(left) + right.seconds * width(right);
-      left = {left.first, right.last, sum / (width(left) + width(right))};
-    }
-  }
-  for (const Level& level : levels) {
-    for (std::size_t i = level.first; i <= level.last; ++i) {
-      points_.push_back({static_cast<double>(costs.points[i].rows), level.seconds});
-    }
-  }
-}
-
-double PassCurve::seconds(std::size_t rows) const {
-  if (points_.empty()) return 0;
-  const auto x = static_cast<double>(rows);
-  const Point& first = points_.front();
-  if (x <= first.rows) return first.seconds * x / first.rows;
-  if (points_.size() == 1) return first.seconds;
-  auto right = std::ranges::lower_bound(points_, x, {}, &Point::rows);
-  if (right == points_.end()) --right;
-  const Point& from = *(right - 1);
-  const double slope = (right->seconds - from.seconds) / (right->rows - from.rows);
-  return from.seconds + slope * (x - from.rows);
-}
-
 std::vector<std::optional<std::size_t>> choose_rows(std::span<const RowOffer> offers,
-                                                    const PassCurve& curve,
+                                                    const RowCurve& curve,
                                                     const RowBounds& bounds) {
   struct Row {
     double worth;
@@ -80,7 +40,7 @@ std::vector<std::optional<std::size_t>> choose_rows(std::span<const RowOffer> of
   for (std::size_t k = 0; k <= std::min(wanted.size(), std::max(room, least)); ++k) {
     if (k > 0) worth += wanted[k - 1].worth;
     if (k < least) continue;
-    const double of_k = worth - bounds.price * curve.seconds(rows + k);
+    const double of_k = worth - bounds.price * curve.time(rows + k);
     if (surplus && of_k < *surplus) continue;
     surplus = of_k;
     best = k;

@@ -18,29 +18,9 @@
 #include <span>
 #include <vector>
 
-#include "common/decoding/protocol/pass_costs.h"
+#include "common/decoding/costs/row_curve.h"
 
 namespace outrider {
-
-// The time of passes by their rows: as measured, but never falling; linear between the points, and
-// as steep beyond the last as before it. A number of rows that was never measured is assumed to be
-// cheap, so that it is tried: fewer rows than the first point has cost in proportion, more than an
-// only one has cost nothing more.
-class PassCurve final {
- public:
-  PassCurve() = default;
-  explicit PassCurve(const PassCosts& costs);
-
-  // 0 while nothing is known.
-  double seconds(std::size_t rows) const;
-
- private:
-  struct Point {
-    double rows = 0;
-    double seconds = 0;
-  };
-  std::vector<Point> points_;  // rows rising
-};
 
 // The rows that a session would have in the pass.
 struct RowOffer {
@@ -59,8 +39,8 @@ struct RowBounds {
 
 // How many of its nodes, the first ones, each session has in the pass; nothing: it waits for a
 // later one. Somebody rides always. Where two are equal, who comes first in `offers` does.
+// curve: of the passes' times, in seconds.
 std::vector<std::optional<std::size_t>> choose_rows(std::span<const RowOffer> offers,
-                                                    const PassCurve& curve,
-                                                    const RowBounds& bounds);
+                                                    const RowCurve& curve, const RowBounds& bounds);
 
 }  // namespace outrider

@@ -37,6 +37,8 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
 void Scheduler::connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
                         StreamOwner owner) {
   sessions_.connect(stream, std::move(session_id), now, std::move(hooks), std::move(owner));
+  const auto at = sessions_.find(stream);
+  if (at != sessions_.streams().end()) at->second.join(seating_.turns());
 }
 
 void Scheduler::receive(StreamId stream, const EdgeMessage& message, TimePoint now) {
@@ -71,7 +73,7 @@ void Scheduler::draft(const Clock& clock) {
   OUTRIDER_CHECK(!turn_);
   if (!model_draft_) return;
   const TimePoint begin = clock.now();
-  const Status status = sessions_.draft(*model_draft_, clock);
+  const Status status = seating_.draft(*model_draft_, clock);
   drafted_ += clock.now() - begin;
   check_draft(status);
 }
@@ -86,11 +88,15 @@ void Scheduler::check_draft(const Status& status) {
 bool Scheduler::start(TimePoint now) {
   OUTRIDER_CHECK(!turn_);
   learn();
-  std::vector<Rider> riders = sessions_.next_pass(now);
+  sessions_.admit_waiting(now);
+  std::vector<Rider> riders = seating_.next_pass(now);
   if (riders.empty()) return false;
   count_idle(riders, now);
   last_served_.clear();
-  for (const Rider& rider : riders) last_served_.push_back(rider.stream);
+  for (const Rider& rider : riders) {
+    sessions_.flush(rider.stream, sessions_.find(rider.stream)->second);
+    last_served_.push_back(rider.stream);
+  }
   if (sessions_.options().drafts_in_passes) expect_pass(riders, now);
   turn_ = Turn{.riders = std::move(riders), .started = now, .joules_before = joules()};
   return true;
@@ -101,7 +107,7 @@ void Scheduler::expect_pass(std::span<const Rider> riders, TimePoint now) {
   forget_drafts(now);  // of one that found no memory
   std::size_t rows = 0;
   for (const Rider& rider : riders) rows += rider.plan.rows();
-  pass_ends_ = now + from_ms(1e3 * PassCurve(costs_.costs()).seconds(rows));
+  pass_ends_ = now + from_ms(1e3 * costs_.curve().time(rows));
   pass_over_.store(false, std::memory_order_relaxed);
 }
 
@@ -144,7 +150,7 @@ void Scheduler::finish(TimePoint now) {
   TurnCost cost{.took = now - turn.started,
                 .joules = used ? std::optional(*used - *turn.joules_before) : std::nullopt};
   for (const Rider& rider : turn.riders) cost.rows += rider.rows;
-  sessions_.charge(turn.riders);
+  seating_.charge(turn.riders);
   count_turn(turn, cost, now);
   for (const Rider& rider : turn.riders) finish_rider(rider, cost, now);
 }
@@ -194,7 +200,7 @@ void Scheduler::count_turn(const Turn& turn, const TurnCost& cost, TimePoint now
 void Scheduler::learn() {
   const std::optional<TurnFigures> turn = std::exchange(finished_turn_, std::nullopt);
   if (!turn) return;
-  sessions_.learn(turn->rows, turn->reads, turn->took, turn->ended);
+  seating_.learn(turn->rows, turn->reads, turn->took, turn->ended);
   if (!turn->went_well || turn->reads) return;
   costs_.add(turn->rows, turn->exits, turn->took);
   sessions_.set_pass_costs(costs_.costs());
@@ -238,12 +244,13 @@ void Scheduler::count_idle(std::span<const Rider> riders, TimePoint now) {
 // How long an edge may have to wait for a verdict: the longest pass, and the turns of the others.
 void Scheduler::announce_pass_limit(TimePoint now) {
   if (pass_limit_ <= Duration{0}) return;
-  const auto others = static_cast<std::int64_t>(sessions_.longest_wait(now));
+  const auto others = static_cast<std::int64_t>(seating_.longest_wait(now));
   sessions_.set_pass_limit(pass_limit_ + slowest_turn_ * others);
 }
 
 SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = sessions_.stats();
+  stats.preemptions = seating_.preemptions();
   stats.passes = passes_;
   stats.device_passes = device_passes_;
   stats.failed_in_a_row = failed_in_a_row_;

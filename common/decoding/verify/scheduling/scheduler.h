@@ -3,7 +3,8 @@
 // Turns go round among tenants, and among each one's streams. A pass takes along all that want the
 // device and fit: those that await a verdict, and chunks of prompts. Each is charged by its rows.
 // A session that has used more rows than its time allows waits until it is within its budget again.
-// Sessions knows the streams, which of them are admitted, and which are over.
+// Sessions knows the streams, which of them are admitted, and which are over; Seating says which
+// are in the next pass.
 //
 //   (connect | receive | disconnect | drain | tick)*  draft  start compute finish learn?
 //
@@ -23,12 +24,13 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/decoding/costs/pass_costs.h"
 #include "common/decoding/protocol/messages.h"
-#include "common/decoding/protocol/pass_costs.h"
 #include "common/decoding/verify/exits/branch_pruner.h"
 #include "common/decoding/verify/exits/exit_probe.h"
 #include "common/decoding/verify/scheduling/pass_runner.h"
 #include "common/decoding/verify/scheduling/scheduler_types.h"
+#include "common/decoding/verify/scheduling/seating.h"
 #include "common/decoding/verify/scheduling/sessions.h"
 #include "common/decoding/verify/server_drafts/model_draft.h"
 #include "common/engine/model/model.h"
@@ -128,6 +130,7 @@ class Scheduler final {
   const Duration pass_limit_;
   const std::function<std::optional<double>()> joules_;
   Sessions sessions_;
+  Seating seating_{sessions_};
   PassRunner runner_;
   std::optional<ExitProbe> probe_;      // if the target has exits
   std::optional<BranchPruner> pruner_;  // if it shall prune, too

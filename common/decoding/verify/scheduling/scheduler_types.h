@@ -16,9 +16,9 @@
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
 #include "common/base/status.h"
+#include "common/decoding/costs/pass_costs.h"
 #include "common/decoding/drafting/lookup/draft_source.h"
 #include "common/decoding/protocol/messages.h"
-#include "common/decoding/protocol/pass_costs.h"
 #include "common/decoding/protocol/verifier.h"
 #include "common/decoding/verify/server_drafts/draft_experience.h"
 
@@ -204,7 +204,7 @@ struct SchedulerOptions {
   Duration queue_timeout = std::chrono::seconds(30);  // after which one that waits is refused
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
   std::uint32_t max_batched_rows = 256;  // of one pass for several sessions; at least max_rows
-  // The source by which the verifier drafts, beside edges that accept it (server_draft.h,
+  // The source by which the verifier drafts, beside edges that accept it (look_up_draft.h,
   // model_draft.h).
   DraftSource draft_source = DraftSource::kNone;
   Model* draft_model = nullptr;           // of a source that uses one; outlives the scheduler
@@ -227,6 +227,9 @@ struct SchedulerOptions {
   // On the scheduler's thread. Empty: no tenant waits for that.
   std::function<void(const std::string& tenant, std::size_t rows, TimePoint now)> on_rows = {};
   std::function<TimePoint(const std::string& tenant)> tenant_ready_at = {};
+  TimePoint ready_at(const StreamOwner& owner) const {
+    return tenant_ready_at ? tenant_ready_at(owner.tenant) : TimePoint{};
+  }
   Duration retry_after = std::chrono::seconds(2);  // told to who is refused for want of room
   // Called with each session that is over, its last message on its way, on the engine's compute
   // thread; must return soon. Empty: no.

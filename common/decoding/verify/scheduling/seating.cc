@@ -28,29 +28,28 @@ std::vector<MemoryHolder> memory_holders(const VerifyStreams& streams,
 
 }  // namespace
 
-TimePoint Seating::ready_at(const VerifyStream& stream) const {
-  if (!options_.tenant_ready_at) return TimePoint{};
-  return options_.tenant_ready_at(stream.name().owner.tenant);
+bool Seating::may_have_turn(const VerifyStream& stream, TimePoint now) const {
+  return stream.wants_device(now) && options_.ready_at(stream.name().owner) <= now;
 }
 
-std::vector<TurnSeeker> Seating::turn_seekers(const VerifyStreams& streams, TimePoint now) const {
+std::vector<TurnSeeker> Seating::turn_seekers(TimePoint now) const {
   std::vector<TurnSeeker> seekers;
-  for (const auto& [id, stream] : streams) {
+  for (const auto& [id, stream] : streams_) {
     if (stream.session() == nullptr) continue;
     seekers.push_back({.stream = id,
                        .group = stream.group(),
                        .rank = stream.rank(),
                        .joined = stream.joined(),
                        .served = stream.served(),
-                       .wants = stream.wants_device(now) && ready_at(stream) <= now});
+                       .wants = may_have_turn(stream, now)});
   }
   return seekers;
 }
 
 // How many await a verdict of the next pass: a prompt keeps them waiting only for so long.
-std::size_t Seating::awaiting(const VerifyStreams& streams, std::span<const TurnSeeker> seekers) {
+std::size_t Seating::awaiting(std::span<const TurnSeeker> seekers) const {
   return static_cast<std::size_t>(std::ranges::count_if(seekers, [&](const TurnSeeker& seeker) {
-    return seeker.wants && !streams.at(seeker.stream).session()->is_prefilling();
+    return seeker.wants && !streams_.at(seeker.stream).session()->is_prefilling();
   }));
 }
 
@@ -70,26 +69,25 @@ std::size_t Seating::prompt_tokens(const VerifyStream& stream, std::span<const T
   const double budget = awaited > 0 ? options_.prefill_budget : options_.max_batched_rows;
   const auto most = std::max<std::size_t>(static_cast<std::size_t>(part * budget), 1);
   if (!is_greedy) return most;
-  const PassCurve& curve = passes(true).curve;
-  const double longest = curve.seconds(rows) / (1 - shares_.free_part());
+  const RowCurve& curve = passes(true).curve;
+  const double longest = curve.time(rows) / (1 - shares_.free_part());
   std::size_t tokens = 1;
-  while (tokens < most && curve.seconds(rows + tokens + 1) <= longest) ++tokens;
+  while (tokens < most && curve.time(rows + tokens + 1) <= longest) ++tokens;
   return tokens;
 }
 
 // All that may ride, in the order of turns, with what each would have.
-std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams,
-                                                    const std::set<StreamId>& without_memory,
+std::vector<Seating::Candidate> Seating::candidates(const std::set<StreamId>& without_memory,
                                                     TimePoint now) const {
   std::vector<Candidate> candidates;
-  const std::vector<TurnSeeker> seekers = turn_seekers(streams, now);
+  const std::vector<TurnSeeker> seekers = turn_seekers(now);
   TurnOrder order(seekers);
-  const std::size_t awaited = awaiting(streams, seekers);
+  const std::size_t awaited = awaiting(seekers);
   std::size_t prefill_left = awaited > 0 ? std::max(options_.prefill_budget, 1u) : PassBounds::kAny;
   std::map<std::string_view, std::size_t> prompt_rows;  // by group
   std::size_t rows_left = options_.max_batched_rows;
   while (const std::optional<StreamId> turn = order.next()) {
-    const VerifyStream& stream = streams.at(*turn);
+    const VerifyStream& stream = streams_.at(*turn);
     const VerifySession& session = *stream.session();
     if (rows_left == 0) break;
     if (without_memory.contains(*turn)) continue;
@@ -102,7 +100,7 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
       const std::size_t most = prompt_tokens(stream, seekers, awaited, others);
       next.bounds.tokens = std::min(next.bounds.tokens, most - std::min(most, had));
       const auto reads_the_same = [&](const Candidate& other) {
-        return stream.will_be_read_by(streams.at(other.stream));
+        return stream.will_be_read_by(streams_.at(other.stream));
       };
       if (next.bounds.tokens == 0 || std::ranges::any_of(candidates, reads_the_same)) continue;
       PassBounds text = next.bounds;
@@ -126,9 +124,9 @@ double Seating::weight(const VerifyStream& stream) const {
 
 // The weighted tokens that all riding and waiting sessions would get in a second; other sessions
 // count as far as they are likely to come meanwhile.
-double Seating::price(const VerifyStreams& streams, TimePoint now) const {
+double Seating::price(TimePoint now) const {
   double price = 0;
-  for (const auto& [id, stream] : streams) {
+  for (const auto& [id, stream] : streams_) {
     if (stream.session() == nullptr) continue;
     const double comes = stream.wants_device(now) ? 1 : busy_;
     price += comes * weight(stream) * stream.session()->recorder().tokens_per_s(now);
@@ -139,49 +137,49 @@ double Seating::price(const VerifyStreams& streams, TimePoint now) const {
 // The worth of a second to a row and to a draft: the tokens that all get now, and no less than they
 // would get without drafts: else nodes that just pay would hold the price down at which they do. To
 // a draft a session alone pays too: what it would get itself.
-Seating::Worth Seating::worth(const VerifyStreams& streams, TimePoint now) const {
+Seating::Worth Seating::worth(TimePoint now) const {
   double plain = 0;
   std::size_t sessions = 0;
   bool reads = false;
-  for (const auto& [id, stream] : streams) {
+  for (const auto& [id, stream] : streams_) {
     if (stream.session() == nullptr || !stream.wants_device(now)) continue;
     plain += weight(stream);
     reads = reads || stream.session()->is_prefilling();
     ++sessions;
   }
   const auto& [costs, curve, last_rows] = passes(reads);
-  const double pass = curve.seconds(sessions);
-  const double row = curve.seconds(last_rows + kRowsMore) - curve.seconds(last_rows);
-  return {.price = std::max(price(streams, now), pass > 0 ? plain / pass : 0),
+  const double pass = curve.time(sessions);
+  const double row = curve.time(last_rows + kRowsMore) - curve.time(last_rows);
+  return {.price = std::max(price(now), pass > 0 ? plain / pass : 0),
           .row_seconds = row / kRowsMore,
           .sessions = sessions,
           .pass_seconds = pass};
 }
 
 // Guesses of the server's own, where they are worth their rows.
-void Seating::look_up(VerifyStreams& streams, TimePoint now) const {
+void Seating::look_up(TimePoint now) const {
   if (!uses_lookup(options_.draft_source) || is_without_drafts(number_ + 1)) return;
-  const Worth worth_now = worth(streams, now);
+  const Worth worth_now = worth(now);
   const double row = is_trial(number_ + 1) ? 0 : worth_now.price * worth_now.row_seconds;
-  for (auto& [id, stream] : streams) {
+  for (auto& [id, stream] : streams_) {
     if (stream.session() == nullptr || !stream.wants_device(now)) continue;
     stream.drafted()->look_up(std::max(kMinGuessChance, row / weight(stream)),
-                              texts_.of(stream.name().owner.tenant, now));
+                              sessions_.texts().of(stream.name().owner.tenant, now));
   }
 }
 
-Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& clock) const {
+Status Seating::draft(ModelDraft& draft, const Clock& clock) const {
   const TimePoint now = clock.now();
-  const Worth worth_now = worth(streams, now);
+  const Worth worth_now = worth(now);
   // A pass that the sessions' texts fill has no row for a guess.
   if (is_without_drafts(number_ + 1) || worth_now.sessions >= options_.max_batched_rows) {
     return draft.draft({}, {}, clock);
   }
-  look_up(streams, now);
+  look_up(now);
   std::vector<ModelDraft::Client> clients;
-  for (auto& [id, stream] : streams) {
-    if (stream.session() == nullptr || !stream.wants_device(now)) continue;
-    if (!stream.session()->may_draft() || ready_at(stream) > now) continue;
+  for (auto& [id, stream] : streams_) {
+    if (stream.session() == nullptr || !may_have_turn(stream, now)) continue;
+    if (!stream.session()->may_draft()) continue;
     clients.push_back({id, stream.drafted(), &stream.name().owner, weight(stream)});
   }
   return draft.draft(clients, worth_now, clock);
@@ -189,7 +187,7 @@ Status Seating::draft(ModelDraft& draft, VerifyStreams& streams, const Clock& cl
 
 void Seating::Passes::add(std::size_t rows, Duration took) {
   costs.add(rows, false, took);
-  curve = PassCurve(costs.costs());
+  curve = costs.curve();
   last_rows = rows;
 }
 
@@ -199,18 +197,17 @@ bool Seating::reads_prompt(std::span<const Candidate> candidates) {
 }
 
 // A session alone has all its rows.
-RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Candidate> candidates,
-                              TimePoint now) {
+RowBounds Seating::row_bounds(std::span<const Candidate> candidates, TimePoint now) {
   RowBounds bounds;
   const RowOffer& first = candidates.front().offer;
   const std::size_t first_rows = std::max(first.prompt_rows, std::size_t{1}) + first.chances.size();
   bounds.most_rows = std::max<std::size_t>(options_.max_batched_rows, first_rows);
   const auto has_session = [](const auto& entry) { return entry.second.session() != nullptr; };
-  const bool alone = std::ranges::count_if(streams, has_session) == 1;
+  const bool alone = std::ranges::count_if(streams_, has_session) == 1;
   const std::uint64_t pass = ++number_;
   const bool trial = is_trial(pass);
   const bool priced = options_.price_rows && !alone && !trial && !is_without_drafts(pass);
-  if (priced) bounds.price = worth(streams, now).price;
+  if (priced) bounds.price = worth(now).price;
   if (trial) {
     const std::size_t last = passes(reads_prompt(candidates)).last_rows;
     const std::size_t most = std::max({first_rows, 2 * last, candidates.size()});
@@ -219,15 +216,15 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
   return bounds;
 }
 
-std::vector<Rider> Seating::next_pass(VerifyStreams& streams, TimePoint now, const Starve& starve) {
+std::vector<Rider> Seating::next_pass(TimePoint now) {
   std::vector<Rider> riders;
   std::set<StreamId> without_memory;  // they wait for it; the others go on
-  look_up(streams, now);
+  look_up(now);
   while (riders.empty()) {
-    std::vector<Candidate> seated = candidates(streams, without_memory, now);
+    std::vector<Candidate> seated = candidates(without_memory, now);
     if (seated.empty()) break;
-    const RowBounds bounds = row_bounds(streams, seated, now);
-    const PassCurve& curve = passes(reads_prompt(seated)).curve;
+    const RowBounds bounds = row_bounds(seated, now);
+    const RowCurve& curve = passes(reads_prompt(seated)).curve;
     std::vector<RowOffer> offers;
     for (Candidate& candidate : seated) offers.push_back(std::move(candidate.offer));
     const auto nodes = choose_rows(offers, curve, bounds);
@@ -235,12 +232,12 @@ std::vector<Rider> Seating::next_pass(VerifyStreams& streams, TimePoint now, con
       if (!nodes[i]) continue;
       const StreamId id = seated[i].stream;
       seated[i].bounds.nodes = *nodes[i];
-      if (!take_memory(streams, seated[i], riders, now, starve)) {
+      if (!take_memory(seated[i], riders, now)) {
         without_memory.insert(id);
         continue;
       }
-      streams.at(id).serve(++turns_);
-      riders.push_back(streams.at(id).start(id, now, seated[i].bounds));
+      streams_.at(id).serve(++turns_);
+      riders.push_back(streams_.at(id).start(id, now, seated[i].bounds));
     }
   }
   return riders;
@@ -249,32 +246,33 @@ std::vector<Rider> Seating::next_pass(VerifyStreams& streams, TimePoint now, con
 // Memory for the stream's next pass. Where there is none left, the least urgent gives up its own.
 // False: it waits, for those that ride or as the least urgent itself, or was ended because it can
 // never go on.
-bool Seating::take_memory(VerifyStreams& streams, const Candidate& candidate,
-                          std::span<const Rider> riders, TimePoint now, const Starve& starve) {
-  VerifyStream& stream = streams.at(candidate.stream);
-  const auto reserve = [&] { return stream.reserve(pool_, candidate.bounds, now); };
+bool Seating::take_memory(const Candidate& candidate, std::span<const Rider> riders,
+                          TimePoint now) {
+  KvPool& pool = sessions_.pool();
+  VerifyStream& stream = streams_.at(candidate.stream);
+  const auto reserve = [&] { return stream.reserve(pool, candidate.bounds, now); };
   Status room = reserve();
-  const auto is_its_own = [&] { return pool_.was_share_short() || pool_.was_too_large(); };
+  const auto is_its_own = [&] { return pool.was_share_short() || pool.was_too_large(); };
   while (!room.ok() && !is_its_own()) {
-    const std::vector<MemoryHolder> holders = memory_holders(streams, riders, now);
+    const std::vector<MemoryHolder> holders = memory_holders(streams_, riders, now);
     const auto other = least_urgent(holders, {.stream = candidate.stream, .rank = stream.rank()});
     if (!other || (*other == candidate.stream && holders.size() == 1)) break;
-    streams.at(*other).give_up_memory(pool_, now);
+    streams_.at(*other).give_up_memory(pool, now);
     ++preemptions_;
     if (*other == candidate.stream) return false;
     room = reserve();
   }
   if (room.ok()) return true;
-  const bool others_hold_some = std::ranges::any_of(streams, [&](const auto& entry) {
+  const bool others_hold_some = std::ranges::any_of(streams_, [&](const auto& entry) {
     return entry.first != candidate.stream && entry.second.holds_memory();
   });
-  if (!others_hold_some || is_its_own()) starve(candidate.stream, room);
+  if (!others_hold_some || is_its_own()) sessions_.starve(candidate.stream, room, now);
   return false;
 }
 
-void Seating::charge(const VerifyStreams& streams, std::span<const Rider> riders) {
+void Seating::charge(std::span<const Rider> riders) {
   for (const Rider& rider : riders) {
-    shares_.charge(streams.at(rider.stream).group(), rider.rows);
+    shares_.charge(streams_.at(rider.stream).group(), rider.rows);
   }
   shares_.end_pass();
 }

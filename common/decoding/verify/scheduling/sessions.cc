@@ -43,8 +43,7 @@ Sessions::Sessions(Model& model, const SchedulerOptions& options)
     : options_(options),
       target_(make_target(model.info(), options)),
       pool_(model, pool_options(options, model, target_.limits), options.max_concurrent_sessions),
-      texts_(TenantTextBounds{.kept_for = options.kv.kept_for}),
-      seating_(options_, pool_, texts_) {}
+      texts_(TenantTextBounds{.kept_for = options.kv.kept_for}) {}
 
 void Sessions::connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
                        StreamOwner owner) {
@@ -53,7 +52,6 @@ void Sessions::connect(StreamId stream, std::string session_id, TimePoint now, P
                            std::move(hooks), now));
   OUTRIDER_CHECK(fresh);
   unopened_.insert(stream);
-  at->second.join(seating_.turns());
   if (too_many_unopened(at->second.group())) {
     close(at, overloaded(stream, "too many streams wait to open a session"), now);
   }
@@ -204,7 +202,6 @@ bool Sessions::has_place_for(const VerifyStream& waiting) const {
   return std::ranges::count_if(streams_, counts) < options_.max_concurrent_sessions;
 }
 
-// Opens sessions as far as there is room; refuses those beyond what may wait.
 void Sessions::admit_waiting(TimePoint now) {
   room_may_be_free_ = false;
   if (waiting_ == 0) return;
@@ -341,7 +338,7 @@ std::optional<TimePoint> Sessions::wake_at() const {
     const TimePoint at = stream.waits()
                              ? stream.waits()->since + options_.queue_timeout
                              : stream.wake_at(options_.idle_timeout, options_.open_timeout,
-                                              seating_.ready_at(stream));
+                                              options_.ready_at(stream.name().owner));
     wake = wake ? std::min(*wake, at) : at;
   }
   return wake;
@@ -394,31 +391,25 @@ void Sessions::retire(VerifyStream& stream, TimePoint now) {
 
 void Sessions::break_off(Streams::iterator at, const Status& why, TimePoint now) {
   if (why.code() != StatusCode::kResourceExhausted) return close(at, why, now);
-  starve(at, overloaded(at->first, "this verifier is short of memory for this pass"), why.message(),
-         now);
+  end_without_memory(at, overloaded(at->first, "this verifier is short of memory for this pass"),
+                     why.message(), now);
+}
+
+// One that is too large would come back for nothing.
+void Sessions::starve(StreamId id, const Status& why, TimePoint now) {
+  const Status told = pool_.was_too_large() ? why : overloaded(id, why.message());
+  end_without_memory(streams_.find(id), told, pool_.why_short(), now);
 }
 
 // Its memory goes to the others.
-void Sessions::starve(Streams::iterator at, const Status& told, const std::string& inner,
-                      TimePoint now) {
+void Sessions::end_without_memory(Streams::iterator at, const Status& told,
+                                  const std::string& inner, TimePoint now) {
   end_session(at->second, now);
   at->second.discard(pool_);
   --sessions_open_;
   room_may_be_free_ = true;
   why_short_ = inner;
   close(at, told, now);
-}
-
-std::vector<Rider> Sessions::next_pass(TimePoint now) {
-  admit_waiting(now);
-  std::vector<Rider> riders =
-      seating_.next_pass(streams_, now, [&](StreamId id, const Status& why) {
-        // One that is too large would come back for nothing.
-        const Status told = pool_.was_too_large() ? why : overloaded(id, why.message());
-        starve(streams_.find(id), told, pool_.why_short(), now);
-      });
-  for (const Rider& rider : riders) flush(rider.stream, streams_.at(rider.stream));
-  return riders;
 }
 
 void Sessions::finished_pass(Streams::iterator at, bool decided, TimePoint now) {
@@ -442,7 +433,6 @@ SchedulerStats Sessions::stats() const {
   stats.texts_kept = pool_.kept_texts();
   stats.kv_bytes = pool_.used_bytes();
   stats.lookup_tokens = texts_.tokens();
-  stats.preemptions = seating_.preemptions();
   for (const auto& [id, stream] : streams_) stream.add_reports(stats);
   return stats;
 }

@@ -1,5 +1,5 @@
 // The streams of one verifier and their sessions: gathers Opens, admits within bounds, ends what is
-// over, and who rides in the next pass. Runs nothing.
+// over. Which of them are in the next pass is for Seating to say (seating.h). Runs nothing.
 //
 // At most max_concurrent_sessions (of equal or greater urgency) and kv.max_bytes; the next Opens
 // wait in a queue, and beyond it they are told to come back. A stream that replaces a session takes
@@ -10,11 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +24,6 @@
 #include "common/decoding/verify/memory/tenant_texts.h"
 #include "common/decoding/verify/scheduling/fairness.h"
 #include "common/decoding/verify/scheduling/scheduler_types.h"
-#include "common/decoding/verify/scheduling/seating.h"
 #include "common/decoding/verify/session/target.h"
 #include "common/decoding/verify/session/verify_stream.h"
 #include "common/engine/model/model.h"
@@ -49,24 +46,17 @@ class Sessions final {
   void tick(TimePoint now);
   std::optional<TimePoint> wake_at() const;
 
-  // Works as Seating::draft() does.
-  Status draft(ModelDraft& draft, const Clock& clock) {
-    return seating_.draft(draft, streams_, clock);
-  }
-  // Begins the next pass (seating.h); sessions for which there will never be memory are ended.
-  std::vector<Rider> next_pass(TimePoint now);
-  // How many passes a session may have to wait for its next, at the most.
-  std::size_t longest_wait(TimePoint now) const { return seating_.longest_wait(streams_, now); }
+  // Opens sessions as far as there is room; refuses those beyond what may wait.
+  void admit_waiting(TimePoint now);
+  // The session can never have the memory that its next pass needs: it ends.
+  void starve(StreamId id, const Status& why, TimePoint now);
+  Streams& streams() { return streams_; }
   Streams::iterator find(StreamId stream) { return streams_.find(stream); }
-  Streams::iterator end() { return streams_.end(); }
+  KvPool& pool() { return pool_; }
+  // The texts that the tenants' earlier sessions left, to look up in.
+  TenantTexts& texts() { return texts_; }
   // Hands out what the session has to say.
   void flush(StreamId id, VerifyStream& stream);
-  // The pass of these riders is over; each is told by finished_pass() or break_off() next.
-  void charge(std::span<const Rider> riders) { seating_.charge(streams_, riders); }
-  // Learns the time of a pass that ended then. reads: a prompt, or a text again.
-  void learn(std::size_t rows, bool reads, Duration took, TimePoint ended) {
-    seating_.learn(rows, reads, took, ended);
-  }
   // Its pass is done, and the session went on with it. decided: it gave a verdict.
   void finished_pass(Streams::iterator at, bool decided, TimePoint now);
   // Its pass failed.
@@ -79,7 +69,7 @@ class Sessions final {
   // The records of sessions that are over, for on_session_end.
   std::vector<SessionRecord> take_records() { return std::exchange(records_, {}); }
   const VerifySession* session(StreamId stream) const;
-  // Passes, rows and compute are the scheduler's to count.
+  // Passes, rows, compute and preemptions are the scheduler's to count.
   SchedulerStats stats() const;
 
   const SchedulerOptions& options() const { return options_; }
@@ -89,7 +79,6 @@ class Sessions final {
   Status begin_opening(Streams::iterator at, const EdgeMessage& message, TimePoint now);
   Status wait_for_place(Streams::iterator at, TimePoint now);
   bool has_place_for(const VerifyStream& waiting) const;
-  void admit_waiting(TimePoint now);
   Status open_session(Streams::iterator at, TimePoint now);
   std::vector<PlaceSeeker> place_seekers() const;
   void refuse(Streams::iterator at, const Status& why, const std::string& inner, TimePoint now);
@@ -105,13 +94,13 @@ class Sessions final {
   void close(Streams::iterator at, const Status& status, TimePoint now);
   void end_session(const VerifyStream& stream, TimePoint now);
   void retire(VerifyStream& stream, TimePoint now);
-  void starve(Streams::iterator at, const Status& told, const std::string& inner, TimePoint now);
+  void end_without_memory(Streams::iterator at, const Status& told, const std::string& inner,
+                          TimePoint now);
 
   const SchedulerOptions options_;
   const Target target_;
   KvPool pool_;
   TenantTexts texts_;
-  Seating seating_;
   Streams streams_;
   std::size_t sessions_open_ = 0;
   std::set<StreamId> unopened_;  // streams without a session: those that gather, and that wait

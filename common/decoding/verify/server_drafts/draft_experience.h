@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-#include "common/decoding/protocol/pass_costs.h"
+#include "common/decoding/costs/pass_costs.h"
 #include "common/engine/sampling/guess.h"
 
 namespace outrider {

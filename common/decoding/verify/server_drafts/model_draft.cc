@@ -42,7 +42,7 @@ ModelDraft::ModelDraft(Model& model, const DraftExperience& experience, const Kv
       context_(std::min(model.info().max_positions, kLongestContext)),
       pool_(model, for_context(kv, context_), sessions),
       experience_(experience),
-      curve_(experience.step_costs.costs()) {}
+      curve_(experience.step_costs.curve()) {}
 
 void ModelDraft::forget(const std::function<bool(StreamId)>& lives, TimePoint now) {
   for (auto at = lanes_.begin(); at != lanes_.end();) {
@@ -170,7 +170,7 @@ std::size_t ModelDraft::paying(std::span<Lane*> lanes, const Worth& worth) const
   std::size_t most = 0;
   for (std::size_t n = 1; n <= lanes.size() && lanes[n - 1]->gain > 0; ++n) {
     gain += lanes[n - 1]->gain;
-    const double seconds = curve_.seconds(n) + static_cast<double>(n) * worth.row_seconds;
+    const double seconds = curve_.time(n) + static_cast<double>(n) * worth.row_seconds;
     const double surplus = gain - worth.price * seconds;
     if (surplus <= best) continue;
     best = surplus;
@@ -185,7 +185,7 @@ std::size_t ModelDraft::probed(std::span<Lane*> resting, const Worth& worth) {
   if (resting.empty()) return 0;
   probe_seconds_ += kProbeShare * worth.pass_seconds;
   std::ranges::stable_sort(resting, {}, &Lane::tried);
-  const double step = curve_.seconds(1) + worth.row_seconds;
+  const double step = curve_.time(1) + worth.row_seconds;
   const auto affordable = [&](const Lane* lane) {
     const auto reading = [&](std::size_t tokens) {
       return static_cast<double>(tokens) * experience_.read_row_seconds;
@@ -203,7 +203,7 @@ std::size_t ModelDraft::probed(std::span<Lane*> resting, const Worth& worth) {
 bool ModelDraft::pays_to_read(const Lane& lane, const Worth& worth) const {
   if (unread(lane) <= kLongestChain || worth.pass_seconds <= 0) return true;
   const float covered = ModelDraft::covered(lane);
-  const double step = curve_.seconds(worth.sessions);
+  const double step = curve_.time(worth.sessions);
   const double row = static_cast<double>(worth.sessions) * worth.row_seconds;
   double tokens = 1, chance = 1, least = worth.pass_seconds;
   for (std::size_t length = 1; length <= kLongestChain; ++length) {
@@ -235,7 +235,7 @@ Status ModelDraft::draft(std::span<const Client> clients, const Worth& worth, co
     settle(*lane, clock.now());
     if (!lane->foreign && !is_at_end(*lane)) lanes.push_back(lane);
   }
-  for (std::size_t length = 0; length < (curve_.seconds(1) > 0 ? kLongestChain : kFirstChain);
+  for (std::size_t length = 0; length < (curve_.time(1) > 0 ? kLongestChain : kFirstChain);
        ++length) {
     const std::size_t pay = paying(lanes, worth);
     const std::size_t probes = length == 0 ? probed(std::span(lanes).subspan(pay), worth) : 0;
@@ -265,7 +265,7 @@ Status ModelDraft::draft_on(TimePoint until, const std::atomic<bool>& over, cons
     std::erase_if(lanes, [this](const Lane* lane) { return is_at_end(*lane); });
     std::size_t reading = 0;
     for (const Lane* const lane : lanes) reading += lane->reads ? unread(*lane) : 0;
-    const double seconds = curve_.seconds(lanes.size()) +
+    const double seconds = curve_.time(lanes.size()) +
                            experience_.read_row_seconds *
                                static_cast<double>(std::min(reading, kReadAtOnce + lanes.size()));
     if (lanes.empty() || over.load(std::memory_order_relaxed) ||
@@ -329,7 +329,7 @@ Status ModelDraft::step(std::vector<Lane*>& lanes, const Clock& clock, bool in_p
   // Rows of text that was read would make a step look slow.
   if (rows_.size() <= 2 * lanes.size()) {
     experience_.step_costs.add(lanes.size(), false, took);
-    curve_ = PassCurve(experience_.step_costs.costs());
+    curve_ = experience_.step_costs.curve();
   } else {
     const double row_seconds = to_seconds(took) / static_cast<double>(rows_.size());
     double& lately = experience_.read_row_seconds;

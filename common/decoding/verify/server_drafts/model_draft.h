@@ -31,8 +31,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/decoding/costs/row_curve.h"
 #include "common/decoding/verify/memory/kv_pool.h"
-#include "common/decoding/verify/scheduling/market.h"
 #include "common/decoding/verify/scheduling/scheduler_types.h"
 #include "common/decoding/verify/server_drafts/draft_experience.h"
 #include "common/engine/model/model.h"
@@ -130,7 +130,7 @@ class ModelDraft final {
   KvPool pool_;
   Lanes lanes_;
   DraftExperience experience_;
-  PassCurve curve_;           // of its steps
+  RowCurve curve_;            // of its steps, in seconds
   double probe_seconds_ = 0;  // that may be spent on sessions that rest
   std::uint64_t drafts_ = 0;
   Duration compute_{0};

@@ -24,7 +24,7 @@
 #include "common/decoding/protocol/messages.h"
 #include "common/decoding/tree/mirrored_tree.h"
 #include "common/decoding/verify/scheduling/scheduler_types.h"
-#include "common/decoding/verify/server_drafts/server_draft.h"
+#include "common/decoding/verify/server_drafts/look_up_draft.h"
 #include "common/decoding/verify/session/pass_plan.h"
 #include "common/decoding/verify/session/target.h"
 #include "common/engine/sampling/guess.h"
@@ -88,7 +88,7 @@ class VerifySession final {
   // Not while a pass is in work.
   void keep_cached(Position cached);
   // Adds nodes of this side's own by look-up, as far as the stream accepts them: such that stand
-  // with at least this chance. shared: as ServerDraft::grow() says.
+  // with at least this chance. shared: as LookUpDraft::grow() says.
   void look_up(double least_chance, const MatchFinder* shared = nullptr);
   // A draft model may add some: the stream accepts them.
   bool may_draft() const;
@@ -188,7 +188,7 @@ class VerifySession final {
 
   Usage usage_;
   GuessCalibration stated_;             // what the edge's confidences have been worth
-  std::optional<ServerDraft> look_up_;  // nothing: it does not draft so
+  std::optional<LookUpDraft> look_up_;  // nothing: it does not draft so
   bool drafts_ = false;                 // nodes of this side's own are accepted
   SessionRecorder recorder_;
   std::vector<ServerMessage> messages_;

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -191,5 +192,7 @@ class VerifyStream final {
   TimePoint told_progress_;
   ChosenWalk walk_;  // of a pass that was computed and is not finished
 };
+
+using VerifyStreams = std::map<StreamId, VerifyStream>;
 
 }  // namespace outrider

@@ -46,7 +46,7 @@ class BranchesTest : public testing::Test {
   // The tokens that are sent and, for each, how many ids before it its parent is.
   std::pair<Ids, std::vector<std::uint32_t>> send(std::size_t room = 64, std::int32_t bound = 100) {
     std::pair<Ids, std::vector<std::uint32_t>> sent;
-    for (const GrowNode& node : drafter_->select_round(kRound, room, bound).nodes) {
+    for (const GrowNode& node : drafter_->nodes().send_round(kRound, room, bound).nodes) {
       sent.first.push_back(node.token);
       sent.second.push_back(node.parent);
     }
@@ -99,8 +99,8 @@ TEST_F(BranchesTest, ATokenThatTheTargetDoesNotHaveEndsItsOwnChainOnly) {
 TEST_F(BranchesTest, AVerdictAlongTheSecondChainKeepsWhatHangsUnderIt) {
   draft_all();
   send();
-  drafter_->on_pass_started(3, {});  // the first chain's nodes only
-  EXPECT_EQ(drafter_->rows_in_flight(), 3u);
+  drafter_->nodes().on_pass_started(3, {});  // the first chain's nodes only
+  EXPECT_EQ(drafter_->nodes().rows_in_flight(), 3u);
   EXPECT_EQ(drafter_->commit(Ids{6}), 0u) << "no node died that was not a row";
   const NodeIndex next = drafter_->tree().child(kRoot, 16);
   ASSERT_NE(next, kNoNode);
@@ -111,7 +111,7 @@ TEST_F(BranchesTest, AVerdictAlongTheSecondChainKeepsWhatHangsUnderIt) {
 TEST_F(BranchesTest, NodesOfAChainThatNoPassTookDieUnused) {
   draft_all();
   send();
-  drafter_->on_pass_started(3, {});
+  drafter_->nodes().on_pass_started(3, {});
   EXPECT_EQ(drafter_->commit(Ids{5}), 3u);
 }
 

@@ -31,8 +31,8 @@ class CacheTest : public testing::Test {
     drafter_->restart(prompt);
     const RoundPolicy chain({.length = 3}, ahead.fan_out);
     while (std::optional<DraftStep> step = drafter_->grow(chain, 100)) run(*step);
-    round_ = drafter_->select_round({.length = 3}, 64, 13);
-    drafter_->on_pass_started(3, {});
+    round_ = drafter_->nodes().send_round({.length = 3}, 64, 13);
+    drafter_->nodes().on_pass_started(3, {});
   }
 
   void run(const DraftStep& step) {
@@ -114,7 +114,7 @@ TEST_F(CacheTest, AHitIsTheNextRoundWithoutAStep) {
   ASSERT_GE(found.drafted, 3u);
   const Ids expected = after(text_with(tokens), 3);
   drafter_->commit(tokens);
-  const Grow next = drafter_->select_round({.length = 3}, 64, 13);
+  const Grow next = drafter_->nodes().send_round({.length = 3}, 64, 13);
   Ids sent;
   for (const GrowNode& node : next.nodes) sent.push_back(node.token);
   EXPECT_EQ(sent, expected) << "what was drafted ahead is what the draft would write";
@@ -127,7 +127,7 @@ TEST_F(CacheTest, WhatWasDraftedForOthersIsForgottenAndItsKvFreed) {
   const std::size_t kept = drafter_->tree().size();
   EXPECT_LT(kept, 100u);
   for (int round = 0; round < 40; ++round) {  // leaked slots would fill the cache of 1400
-    drafter_->on_pass_started(0, {});
+    drafter_->nodes().on_pass_started(0, {});
     draft_ahead(30);
     drafter_->commit(Ids{drafter_->tree().node(drafter_->tree().children(kRoot)[0]).token});
   }
@@ -187,7 +187,7 @@ TEST_F(CacheTest, AVerdictDuringSuchAStepKeepsBothItsRows) {
   while (std::optional<DraftStep> more = drafter_->grow(chain, 100)) run(*more);
   EXPECT_EQ(model_.rows_run() - rows, 2u) << "the step's rows are of use";
   Ids sent;
-  for (const GrowNode& node : drafter_->select_round({.length = 3}, 64, 13).nodes)
+  for (const GrowNode& node : drafter_->nodes().send_round({.length = 3}, 64, 13).nodes)
     sent.push_back(node.token);
   EXPECT_EQ(sent, expected);
 }
@@ -234,30 +234,31 @@ TEST_F(CacheTest, TheBoundForgetsTheLeastLikelyAndNothingThatWasSent) {
   begin({.max_nodes = 12}, {.gamma = 3, .fan_out = 3});
   draft_ahead(40);
   EXPECT_LE(drafter_->tree().size(), 12u);
-  EXPECT_GT(drafter_->evicted(), 0u);
+  EXPECT_GT(drafter_->nodes().evicted(), 0u);
   EXPECT_THAT(drafter_->tree().ids().living(), SizeIs(3));
 }
 
 TEST_F(CacheTest, RoundsAheadAreOfferedLikeliestFirstWithTheirParents) {
   begin({}, {.gamma = 2, .fan_out = 3});
   draft_ahead(40);
-  const std::vector<DraftedRound> rounds = drafter_->rounds_ahead({.most = 2}, 13);
+  const std::vector<DraftedRound> rounds = drafter_->nodes().rounds_ahead({.most = 2}, 13);
   ASSERT_GE(rounds.size(), 2u);
   for (std::size_t i = 0; i < rounds.size(); ++i) {
     EXPECT_EQ(rounds[i].unsent.size(), rounds[i].length + 1);
     if (i == 0) continue;
     EXPECT_GE(rounds[i - 1].chance, rounds[i].chance);
   }
-  const Grow sent = drafter_->select(rounds[0].unsent);
+  const Grow sent = drafter_->nodes().send(rounds[0].unsent);
   EXPECT_EQ(sent.first_id, 4u);
-  EXPECT_EQ(drafter_->rounds_ahead({.most = 2}, 13).size(), rounds.size() - 1) << "it is sent";
+  EXPECT_EQ(drafter_->nodes().rounds_ahead({.most = 2}, 13).size(), rounds.size() - 1)
+      << "it is sent";
 }
 
 TEST_F(CacheTest, NodesSentInVainAreCounted) {
   begin({}, {.gamma = 2, .fan_out = 3});
   draft_ahead(40);
-  const std::vector<DraftedRound> rounds = drafter_->rounds_ahead({.most = 2}, 13);
-  drafter_->select(rounds[0].unsent);
+  const std::vector<DraftedRound> rounds = drafter_->nodes().rounds_ahead({.most = 2}, 13);
+  drafter_->nodes().send(rounds[0].unsent);
   EXPECT_EQ(drafter_->commit(Ids{unguessed(kRoot)}), rounds[0].unsent.size());
 }
 
@@ -265,13 +266,13 @@ TEST_F(CacheTest, ARoundThatComesIsNotInVain) {
   begin({}, {.gamma = 2, .fan_out = 3});
   draft_ahead(40);
   const Ids tokens = outcome(0);
-  for (const DraftedRound& round : drafter_->rounds_ahead({.most = 2}, 13)) {
-    if (round.unsent[0] == node_of(tokens)) drafter_->select(round.unsent);
+  for (const DraftedRound& round : drafter_->nodes().rounds_ahead({.most = 2}, 13)) {
+    if (round.unsent[0] == node_of(tokens)) drafter_->nodes().send(round.unsent);
   }
   EXPECT_TRUE(drafter_->look_up(tokens, {.most = 99}).sent_id != 0);
   EXPECT_EQ(drafter_->commit(tokens), 0u);
   EXPECT_THAT(drafter_->tree().ids().living(), SizeIs(2));
-  EXPECT_THAT(drafter_->select_round({.length = 2}, 64, 13).nodes, IsEmpty());
+  EXPECT_THAT(drafter_->nodes().send_round({.length = 2}, 64, 13).nodes, IsEmpty());
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ class DraftingTest : public testing::Test {
   Ids round(Position max_depth = 100) {
     grow_all(max_depth);
     Ids tokens;
-    for (const GrowNode& node : drafter_->select_round({.length = 64}, 64, 100).nodes)
+    for (const GrowNode& node : drafter_->nodes().send_round({.length = 64}, 64, 100).nodes)
       tokens.push_back(node.token);
     return tokens;
   }
@@ -216,21 +216,21 @@ TEST_F(DraftingTest, ATurnThatBeginsWhileAStepRunsIgnoresIt) {
 TEST_F(DraftingTest, NodesAreSentOnceAndParentsFirst) {
   begin(3, {1, 2, 3});
   grow_all();
-  const Grow grow = drafter_->select_round({.length = 64}, 64, 100);
+  const Grow grow = drafter_->nodes().send_round({.length = 64}, 64, 100);
   EXPECT_EQ(grow.first_id, 1u);
   EXPECT_EQ(grow.anchor_position, 3);
   ASSERT_THAT(grow.nodes, SizeIs(3));
   EXPECT_EQ(grow.nodes[0].parent, 0u);
   EXPECT_EQ(grow.nodes[1].parent, 1u);
   EXPECT_EQ(grow.nodes[2].parent, 1u);
-  EXPECT_THAT(drafter_->select_round({.length = 64}, 64, 100).nodes, IsEmpty());
+  EXPECT_THAT(drafter_->nodes().send_round({.length = 64}, 64, 100).nodes, IsEmpty());
 }
 
 TEST_F(DraftingTest, NoMoreNodesAreSentThanTheVerifierTakes) {
   begin(5, {1, 2, 3});
   grow_all();
-  EXPECT_THAT(drafter_->select_round({.length = 64}, 2, 100).nodes, SizeIs(2));
-  EXPECT_THAT(drafter_->select_round({.length = 64}, 3, 100).nodes, SizeIs(1))
+  EXPECT_THAT(drafter_->nodes().send_round({.length = 64}, 2, 100).nodes, SizeIs(2));
+  EXPECT_THAT(drafter_->nodes().send_round({.length = 64}, 3, 100).nodes, SizeIs(1))
       << "the first two still live";
 }
 
@@ -239,7 +239,7 @@ TEST_F(DraftingTest, TokensOutsideTheTargetsVocabularyAreNotSent) {
   grow_all();
   const Ids chain = expected(4);
   const auto outside = std::ranges::find(chain, *std::ranges::max_element(chain));
-  const Grow grow = drafter_->select_round({.length = 64}, 64, *outside);
+  const Grow grow = drafter_->nodes().send_round({.length = 64}, 64, *outside);
   EXPECT_THAT(grow.nodes, SizeIs(static_cast<std::size_t>(outside - chain.begin())));
 }
 

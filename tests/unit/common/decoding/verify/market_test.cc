@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace outrider {
@@ -15,46 +16,14 @@ using testing::Optional;
 
 using Nodes = std::vector<std::optional<std::size_t>>;
 
-PassCosts costs(std::vector<std::pair<std::uint32_t, double>> ms) {
-  PassCosts costs;
-  for (const auto& [rows, time] : ms) costs.points.push_back({rows, from_ms(time)});
-  return costs;
+RowCurve curve_of(const std::vector<std::pair<double, double>>& rows_and_ms) {
+  std::vector<RowTime> means;
+  for (const auto& [rows, ms] : rows_and_ms) means.push_back({rows, ms / 1e3, 1});
+  return RowCurve(means);
 }
 
 // 10 ms, and 1 ms more for each row beyond the fourth.
-const PassCurve kCurve(costs({{1, 10}, {4, 10}, {64, 70}}));
-
-TEST(PassCurveTest, IsStraightBetweenPointsInProportionBeforeThemAndGoesOnBehind) {
-  const PassCurve curve(costs({{2, 10}, {4, 12}, {8, 20}}));
-  EXPECT_NEAR(curve.seconds(1), 0.005, 1e-9);
-  EXPECT_NEAR(curve.seconds(3), 0.011, 1e-9);
-  EXPECT_NEAR(curve.seconds(6), 0.016, 1e-9);
-  EXPECT_NEAR(curve.seconds(10), 0.024, 1e-9);
-}
-
-TEST(PassCurveTest, NoiseMakesNoPassOfMoreRowsShorter) {
-  const PassCurve curve(costs({{1, 10}, {2, 14}, {3, 12}, {4, 16}}));
-  double last = 0;
-  for (std::size_t rows = 1; rows < 8; ++rows) {
-    EXPECT_GE(curve.seconds(rows), last);
-    last = curve.seconds(rows);
-  }
-  EXPECT_NEAR(curve.seconds(4), 0.016, 1e-9);
-}
-
-// Passes of a target that waits for memory take times like these: noise must not make a pass of one
-// row seem nearly free and each further row dear.
-TEST(PassCurveTest, NoiseTiltsNoFlatCurve) {
-  const PassCurve curve(costs({{1, 22}, {51, 18}}));
-  for (const std::size_t rows : {1, 9, 51, 60}) EXPECT_NEAR(curve.seconds(rows), 0.020, 1e-9);
-}
-
-TEST(PassCurveTest, NothingMeasuredCostsNothing) {
-  EXPECT_EQ(PassCurve().seconds(5), 0);
-  const PassCurve one(costs({{3, 10}}));
-  EXPECT_NEAR(one.seconds(50), 0.010, 1e-9);
-  EXPECT_NEAR(one.seconds(1), 0.010 / 3, 1e-9);
-}
+const RowCurve kCurve = curve_of({{1, 10}, {4, 10}, {64, 70}});
 
 TEST(MarketTest, WithoutAPriceAllRideThatFitTheMostPromisingFirst) {
   const std::vector<RowOffer> offers = {{.chances = {0.9f, 0.5f}}, {.chances = {0.8f, 0.1f}}};
@@ -80,7 +49,7 @@ TEST(MarketTest, ARowRidesIfItBringsMoreThanItsTimeTakesFromAll) {
 
 TEST(MarketTest, CheapRowsBehindADearOneAreFound) {
   // Between 4 and 5 rows a step, then flat: kernels work in tiles.
-  const PassCurve steps(costs({{1, 10}, {4, 10}, {5, 14}, {16, 14}}));
+  const RowCurve steps = curve_of({{1, 10}, {4, 10}, {5, 14}, {16, 14}});
   const std::vector<RowOffer> offers = {{.chances = std::vector<float>(15, 0.5f)}};
   // The fifth row alone costs 0.8 tokens, all twelve bring 6.
   EXPECT_THAT(choose_rows(offers, steps, {.most_rows = 100, .price = 200}),
@@ -108,7 +77,7 @@ TEST(MarketTest, ATokenForSureGoesBeforeANodeOfTheSameWorth) {
 TEST(MarketTest, SomebodyRidesWhateverItCosts) {
   const std::vector<RowOffer> offers = {{.weight = 0.9, .chances = {0.5f}},
                                         {.weight = 0.9, .chances = {0.5f}}};
-  const PassCurve steep(costs({{1, 10}, {2, 100}}));
+  const RowCurve steep = curve_of({{1, 10}, {2, 100}});
   EXPECT_THAT(choose_rows(offers, steep, {.most_rows = 100, .price = 1e6}),
               ElementsAre(Optional(0u), std::nullopt));
   EXPECT_THAT(choose_rows(offers, steep, {.most_rows = 0, .price = 0}),
@@ -120,7 +89,7 @@ TEST(MarketTest, ASureTokenOfAPlainSessionOfFullWeightRidesWhateverItCosts) {
                                         {.is_plain = true, .weight = 4},
                                         {.is_plain = true, .weight = 0.5},
                                         {.is_plain = true}};
-  const PassCurve steep(costs({{1, 10}, {2, 100}, {3, 1000}}));
+  const RowCurve steep = curve_of({{1, 10}, {2, 100}, {3, 1000}});
   EXPECT_THAT(choose_rows(offers, steep, {.most_rows = 100, .price = 1e6}),
               ElementsAre(Optional(0u), Optional(0u), std::nullopt, Optional(0u)));
   EXPECT_THAT(choose_rows(offers, steep, {.most_rows = 2, .price = 1e6}),

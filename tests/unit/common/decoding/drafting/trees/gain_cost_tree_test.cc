@@ -17,9 +17,9 @@ const ScriptedDraft::Script kTree = {{"", "a.7 b.2"}, {"a", "c.6 d.3"}, {"ac", "
 // 20 ms.
 LatencyProfile knee() {
   LatencyProfile profile;
-  EXPECT_TRUE(profile.restore({1, 1}, {100, 4}));
-  EXPECT_TRUE(profile.restore({2, 1}, {100, 4}));
-  EXPECT_TRUE(profile.restore({8, 1}, {220, 4}));
+  EXPECT_TRUE(profile.restore({1, 1, 100, 4}));
+  EXPECT_TRUE(profile.restore({2, 1, 100, 4}));
+  EXPECT_TRUE(profile.restore({8, 1, 220, 4}));
   return profile;
 }
 
@@ -63,9 +63,9 @@ TEST_F(GainCostTest, OursDoesNotRunARowThatDoesNotPay) {
 // Where verification is free up to the knee, a node needs no row of the draft to be worth adding.
 TEST_F(GainCostTest, OursFillsWhatReadingHides) {
   memory_.passes = LatencyProfile();
-  ASSERT_TRUE(memory_.passes.restore({1, 1}, {100, 4}));
-  ASSERT_TRUE(memory_.passes.restore({4, 1}, {100, 4}));
-  ASSERT_TRUE(memory_.passes.restore({8, 1}, {340, 4}));
+  ASSERT_TRUE(memory_.passes.restore({1, 1, 100, 4}));
+  ASSERT_TRUE(memory_.passes.restore({4, 1, 100, 4}));
+  ASSERT_TRUE(memory_.passes.restore({8, 1, 340, 4}));
   draft({.separate_rows = true}, 40);
   EXPECT_EQ(script_.round(), "a b");
   EXPECT_EQ(script_.rows(), "-");
@@ -133,7 +133,7 @@ TEST_F(GainCostTest, VerdictsTeachTheProfile) {
 TEST_F(GainCostTest, OursLeavesRoundsToPlainDecodingWhereTreesLose) {
   memory_.passes = LatencyProfile();
   for (std::int32_t rows = 1; rows <= 8; ++rows) {
-    ASSERT_TRUE(memory_.passes.restore({rows, 1}, {100.0 * rows, 4}));
+    ASSERT_TRUE(memory_.passes.restore({rows, 1, 100.0 * rows, 4}));
   }
   const auto plain_rounds = [&](int rounds) {
     GainCostTree planner({.separate_rows = true}, memory_, [](std::size_t) { return 200.0; });

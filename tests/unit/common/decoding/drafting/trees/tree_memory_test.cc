@@ -97,12 +97,12 @@ TEST(LatencyProfile, PredictsUnseenShapesAfterTwentyPasses) {
 TEST(LatencyProfile, RefusesWhatMakesNoSense) {
   LatencyProfile profile;
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_FALSE(profile.restore({0, 0}, {1, 1}));
-  EXPECT_FALSE(profile.restore({4, 5}, {1, 1}));
-  EXPECT_FALSE(profile.restore({513, 1}, {1, 1}));
-  EXPECT_FALSE(profile.restore({4, 1}, {-1, 1}));
-  EXPECT_FALSE(profile.restore({4, 1}, {nan, 1}));
-  EXPECT_FALSE(profile.restore({4, 1}, {1, 0}));
+  EXPECT_FALSE(profile.restore({0, 0, 1, 1}));
+  EXPECT_FALSE(profile.restore({4, 5, 1, 1}));
+  EXPECT_FALSE(profile.restore({513, 1, 1, 1}));
+  EXPECT_FALSE(profile.restore({4, 1, -1, 1}));
+  EXPECT_FALSE(profile.restore({4, 1, nan, 1}));
+  EXPECT_FALSE(profile.restore({4, 1, 1, 0}));
   profile.observe(0, 0, 5);
   profile.observe(4, 1, 0);
   profile.observe(4, 9, 5);

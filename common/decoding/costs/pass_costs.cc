@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/decoding/protocol/pass_costs.h"
+#include "common/decoding/costs/pass_costs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,19 +7,11 @@
 namespace outrider {
 namespace {
 
-constexpr double kKeepPasses =
-    0.95;  // factor on the weight of older passes, per pass: about twenty passes count
+constexpr double kPasses = 20;  // of a bucket, so many count
 constexpr double kMaxExitsPercent = 900;
 constexpr double kHeldUp = 2;  // times as long as its rows can take
 
 }  // namespace
-
-void PassCostBook::Times::add(std::size_t one_rows, double took) {
-  const double before = weight * kKeepPasses;
-  weight = before + 1;
-  rows += (static_cast<double>(one_rows) - rows) / weight;
-  seconds += (took - seconds) / weight;
-}
 
 void PassCostBook::add(std::size_t rows, bool exits, Duration took) {
   const auto bucket = std::ranges::lower_bound(kBuckets, rows);
@@ -30,23 +22,31 @@ void PassCostBook::add(std::size_t rows, bool exits, Duration took) {
   for (std::size_t i = 0; i < times.size(); ++i) {
     if (i == at || times[i].weight == 0) continue;
     const double share = std::max(1.0, static_cast<double>(rows) / times[i].rows);
-    seconds = std::min(seconds, kHeldUp * share * times[i].seconds);
+    seconds = std::min(seconds, kHeldUp * share * times[i].time);
   }
-  times[at].add(rows, seconds);
+  times[at].add(static_cast<double>(rows), seconds, kPasses);
+}
+
+std::vector<RowTime> PassCostBook::means() const {
+  std::vector<RowTime> means;
+  for (std::size_t i = 0; i < kBuckets.size(); ++i) {
+    const RowTime& mean = plain_[i].weight > 0 ? plain_[i] : with_exits_[i];
+    if (mean.weight > 0) means.push_back(mean);
+  }
+  return means;
 }
 
 PassCosts PassCostBook::costs() const {
   PassCosts costs;
+  for (const RowTime& mean : means()) {
+    const auto rows = static_cast<std::uint32_t>(std::lround(mean.rows));
+    costs.points.push_back({rows, from_ms(mean.time * 1e3)});
+  }
   double with = 0, without = 0;  // over the buckets that have both
   for (std::size_t i = 0; i < kBuckets.size(); ++i) {
-    const Times& times = plain_[i].weight > 0 ? plain_[i] : with_exits_[i];
-    if (times.weight == 0) continue;
-    const auto rows = static_cast<std::uint32_t>(std::lround(times.rows));
-    costs.points.push_back({rows, from_ms(times.seconds * 1e3)});
-    if (plain_[i].weight == 0 || with_exits_[i].weight == 0) continue;
     const double weight = std::min(plain_[i].weight, with_exits_[i].weight);
-    with += weight * with_exits_[i].seconds;
-    without += weight * plain_[i].seconds;
+    with += weight * with_exits_[i].time;
+    without += weight * plain_[i].time;
   }
   if (without > 0) {
     costs.exits_percent = static_cast<std::uint32_t>(

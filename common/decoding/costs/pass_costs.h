@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/decoding/costs/row_curve.h"
 
 namespace outrider {
 
@@ -43,22 +44,18 @@ class PassCostBook final {
   // For the row counts that occurred. Where no pass ran without exits, the time with exits stands
   // in.
   PassCosts costs() const;
+  // The same times without the exits' part, in seconds.
+  RowCurve curve() const { return RowCurve(means()); }
 
  private:
   // The largest row count of each bucket.
   static constexpr std::array<std::size_t, 16> kBuckets = {1,  2,  3,  4,  5,  6,   7,   8,
                                                            12, 16, 32, 64, 96, 128, 256, 512};
 
-  struct Times {
-    double rows = 0;  // decayed means
-    double seconds = 0;
-    double weight = 0;
+  std::vector<RowTime> means() const;
 
-    void add(std::size_t one_rows, double took);
-  };
-
-  std::array<Times, kBuckets.size()> plain_{};
-  std::array<Times, kBuckets.size()> with_exits_{};
+  std::array<RowTime, kBuckets.size()> plain_{};
+  std::array<RowTime, kBuckets.size()> with_exits_{};
 };
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/decoding/protocol/pass_costs.h"
+#include "common/decoding/costs/pass_costs.h"
 
 #include <gtest/gtest.h>
 

@@ -21,10 +21,10 @@
 
 namespace outrider {
 
-class ServerDraft final {
+class LookUpDraft final {
  public:
   // end_position: of the session's text at the longest.
-  explicit ServerDraft(Position end_position);
+  explicit LookUpDraft(Position end_position);
 
   // Adds at most budget.nodes, none that stands with less chance than `least_chance`, none behind
   // budget.last_position. Does nothing for a text and nodes for which it was called.

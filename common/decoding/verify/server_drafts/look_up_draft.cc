@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/decoding/verify/server_drafts/server_draft.h"
+#include "common/decoding/verify/server_drafts/look_up_draft.h"
 
 #include <algorithm>
 #include <queue>
@@ -27,17 +27,17 @@ std::vector<TokenId> tail_of(const MirroredTree& tree, NodeIndex node) {
 
 }  // namespace
 
-ServerDraft::ServerDraft(Position end_position)
+LookUpDraft::LookUpDraft(Position end_position)
     : look_up_(static_cast<std::size_t>(std::max<Position>(end_position, 1)) + 1, kShortestMatch) {}
 
 // The worth of matches is learnt from the prompt by itself, and from the answer beside the shared
 // texts: a prompt repeats earlier ones more than an answer does.
-void ServerDraft::follow(std::span<const TokenId> text, const MatchFinder* shared) {
+void LookUpDraft::follow(std::span<const TokenId> text, const MatchFinder* shared) {
   if (!std::exchange(begun_, true)) return look_up_.begin(text);
   for (const TokenId token : text.subspan(look_up_.text().size())) look_up_.take(token, shared);
 }
 
-void ServerDraft::grow(MirroredTree& tree, const RowBudget& budget, double least_chance,
+void LookUpDraft::grow(MirroredTree& tree, const RowBudget& budget, double least_chance,
                        const MatchFinder* shared) {
   const auto state = [&tree] { return std::tuple(tree.end(), tree.ids().last_id(), tree.size()); };
   if (grown_ == state()) return;

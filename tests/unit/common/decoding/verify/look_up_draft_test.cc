@@ -1,6 +1,6 @@
 // A verifier's own drafts, in the tree that it shares with the edge.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/decoding/verify/server_drafts/server_draft.h"
+#include "common/decoding/verify/server_drafts/look_up_draft.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using testing::IsEmpty;
 
 constexpr Position kFar = std::numeric_limits<Position>::max();
 
-class ServerDraftTest : public testing::Test {
+class LookUpDraftTest : public testing::Test {
  protected:
   static RowBudget within(std::size_t nodes, Position last_position = kFar) {
     return {.nodes = nodes, .last_position = last_position};
@@ -44,29 +44,29 @@ class ServerDraftTest : public testing::Test {
   }
 
   MirroredTree tree_{{1, 2, 3, 4, 5, 6, 9, 1, 2, 3}};
-  ServerDraft draft_{100};
+  LookUpDraft draft_{100};
 };
 
-TEST_F(ServerDraftTest, GoesOnAsTheTextDidBefore) {
+TEST_F(LookUpDraftTest, GoesOnAsTheTextDidBefore) {
   draft_.grow(tree_, within(3), 0.01);
   EXPECT_THAT(own_chain(), ElementsAre(4, 5, 6));
 }
 
-TEST_F(ServerDraftTest, GuessesNothingThatIsNotWorthItsRow) {
+TEST_F(LookUpDraftTest, GuessesNothingThatIsNotWorthItsRow) {
   draft_.grow(tree_, within(32), 0.4);
   const std::size_t sure = tree_.size();
   EXPECT_GE(sure, 1u);
   tree_.remove_all_unsent();
-  ServerDraft(100).grow(tree_, within(32), 0.99);
+  LookUpDraft(100).grow(tree_, within(32), 0.99);
   EXPECT_EQ(tree_.size(), 0u);
 }
 
-TEST_F(ServerDraftTest, GuessesNothingBehindTheLastPosition) {
+TEST_F(LookUpDraftTest, GuessesNothingBehindTheLastPosition) {
   draft_.grow(tree_, within(32, 11), 0.01);
   EXPECT_THAT(own_chain(), ElementsAre(4, 5));
 }
 
-TEST_F(ServerDraftTest, GoesOnBehindWhatTheEdgeSent) {
+TEST_F(LookUpDraftTest, GoesOnBehindWhatTheEdgeSent) {
   receive({{4, 0, 255}});
   draft_.grow(tree_, within(2), 0.01);
   const NodeIndex edges = tree_.child(kRoot, 4);
@@ -76,7 +76,7 @@ TEST_F(ServerDraftTest, GoesOnBehindWhatTheEdgeSent) {
   EXPECT_EQ(tree_.node(own).id, 0u);
 }
 
-TEST_F(ServerDraftTest, ANodeThatTheEdgeSendsAsWellIsTheEdges) {
+TEST_F(LookUpDraftTest, ANodeThatTheEdgeSendsAsWellIsTheEdges) {
   draft_.grow(tree_, within(2), 0.01);
   receive({{4, 0, 51}});
   const NodeIndex node = tree_.child(kRoot, 4);
@@ -85,7 +85,7 @@ TEST_F(ServerDraftTest, ANodeThatTheEdgeSendsAsWellIsTheEdges) {
   EXPECT_EQ(tree_.size(), 2u) << "the same node, not another";
 }
 
-TEST_F(ServerDraftTest, ItsNodesBecomeTextAsTheEdgesDo) {
+TEST_F(LookUpDraftTest, ItsNodesBecomeTextAsTheEdgesDo) {
   draft_.grow(tree_, within(3), 0.01);
   const std::vector<TreeNode> walked = tree_.commit(std::vector<TokenId>{4, 5});
   EXPECT_EQ(walked.size(), 2u);
@@ -93,7 +93,7 @@ TEST_F(ServerDraftTest, ItsNodesBecomeTextAsTheEdgesDo) {
   EXPECT_THAT(tree_.ids().living(), IsEmpty());
 }
 
-TEST_F(ServerDraftTest, DraftsOnceForATextAndItsNodes) {
+TEST_F(LookUpDraftTest, DraftsOnceForATextAndItsNodes) {
   draft_.grow(tree_, within(2), 0.01);
   draft_.grow(tree_, within(2), 0.01);
   EXPECT_THAT(own_chain(), ElementsAre(4, 5)) << "the same text and the same nodes: nothing to do";
@@ -106,7 +106,7 @@ TEST_F(ServerDraftTest, DraftsOnceForATextAndItsNodes) {
   EXPECT_EQ(tree_.size(), 0u) << "3 8 never came before";
 }
 
-TEST_F(ServerDraftTest, GoesOnBehindWhatAModelGuessed) {
+TEST_F(LookUpDraftTest, GoesOnBehindWhatAModelGuessed) {
   draft_.grow(tree_, within(1), 0.01);
   tree_.set_confidence(tree_.add(tree_.add(kRoot, 9), 1), 0.9f);
   tree_.set_confidence(tree_.child(kRoot, 9), 0.9f);

@@ -73,6 +73,7 @@ void encode(const Open& open, v1::Open& out) {
   if (!open.settings.change_nothing()) encode(open.settings, *out.mutable_settings());
   out.set_answer_begin(static_cast<std::uint64_t>(open.answer_begin));
   if (open.top_logprobs) out.set_top_logprobs(*open.top_logprobs);
+  out.set_prompt_logprobs(open.prompt_logprobs);
 }
 
 void encode(const Grow& grow, v1::Grow& out) {
@@ -190,6 +191,7 @@ Result<Open> decode(const v1::Open& in) {
   OUTRIDER_ASSIGN_OR_RETURN(open.settings, decode(in.settings()));
   OUTRIDER_ASSIGN_OR_RETURN(open.answer_begin, to_position("open.answer_begin", in.answer_begin()));
   if (in.has_top_logprobs()) open.top_logprobs = in.top_logprobs();
+  open.prompt_logprobs = in.prompt_logprobs();
   return open;
 }
 

@@ -141,6 +141,12 @@ struct ServerBodyEncoder {
     }
   }
 
+  void operator()(const PromptLogprobs& scored) const {
+    v1::PromptLogprobs& wire = *out.mutable_prompt_logprobs();
+    wire.set_position(from_position(scored.position));
+    for (const TokenLogprobs& one : scored.logprobs) encode_logprobs(one, *wire.add_logprobs());
+  }
+
   void operator()(const ExitReport& report) const {
     v1::ExitReport& wire = *out.mutable_exit_report();
     wire.set_pass(report.pass);
@@ -256,18 +262,19 @@ Result<ServerMessage> decode(const v1::Started& in) {
   return ServerMessage(std::move(started));
 }
 
-Result<TokenLogprobs> decode(const v1::TokenLogprobs& in) {
+// field: of the message that they are in.
+Result<TokenLogprobs> decode(const v1::TokenLogprobs& in, const std::string& field) {
   if (in.top_size() != in.top_tokens_size()) {
-    return invalid_argument("verdict.logprobs has " + std::to_string(in.top_tokens_size()) +
+    return invalid_argument(field + " has " + std::to_string(in.top_tokens_size()) +
                             " top_tokens and " + std::to_string(in.top_size()) +
                             " of top, must be as many of each");
   }
   TokenLogprobs logprobs;
-  OUTRIDER_ASSIGN_OR_RETURN(logprobs.chosen, to_finite("verdict.logprobs.chosen", in.chosen()));
+  OUTRIDER_ASSIGN_OR_RETURN(logprobs.chosen, to_finite(field + ".chosen", in.chosen()));
   for (int i = 0; i < in.top_size(); ++i) {
     Candidate& one = logprobs.top.emplace_back();
-    OUTRIDER_ASSIGN_OR_RETURN(one.token, to_int32("verdict.logprobs.top_tokens", in.top_tokens(i)));
-    OUTRIDER_ASSIGN_OR_RETURN(one.score, to_finite("verdict.logprobs.top", in.top(i)));
+    OUTRIDER_ASSIGN_OR_RETURN(one.token, to_int32(field + ".top_tokens", in.top_tokens(i)));
+    OUTRIDER_ASSIGN_OR_RETURN(one.score, to_finite(field + ".top", in.top(i)));
   }
   return logprobs;
 }
@@ -295,10 +302,24 @@ Result<ServerMessage> decode(const v1::Verdict& in) {
   verdict.batch_rows = in.batch_rows();
   verdict.server_nodes = in.server_nodes();
   for (const v1::TokenLogprobs& one : in.logprobs()) {
-    OUTRIDER_ASSIGN_OR_RETURN(TokenLogprobs logprobs, decode(one));
+    OUTRIDER_ASSIGN_OR_RETURN(TokenLogprobs logprobs, decode(one, "verdict.logprobs"));
     verdict.logprobs.push_back(std::move(logprobs));
   }
   return ServerMessage(std::move(verdict));
+}
+
+Result<ServerMessage> decode(const v1::PromptLogprobs& in) {
+  PromptLogprobs scored;
+  OUTRIDER_ASSIGN_OR_RETURN(scored.position,
+                            to_position("prompt_logprobs.position", in.position()));
+  if (in.logprobs_size() == 0) {
+    return invalid_argument("prompt_logprobs.logprobs is empty, must hold at least one token's");
+  }
+  for (const v1::TokenLogprobs& one : in.logprobs()) {
+    OUTRIDER_ASSIGN_OR_RETURN(TokenLogprobs logprobs, decode(one, "prompt_logprobs.logprobs"));
+    scored.logprobs.push_back(std::move(logprobs));
+  }
+  return ServerMessage(std::move(scored));
 }
 
 Result<ServerMessage> decode(const v1::ExitReport& in) {
@@ -385,6 +406,8 @@ Result<ServerMessage> parse_server_message(std::string_view bytes) {
       return decode(wire.usage());
     case v1::ServerMessage::kNotice:
       return decode(wire.notice());
+    case v1::ServerMessage::kPromptLogprobs:
+      return decode(wire.prompt_logprobs());
     case v1::ServerMessage::BODY_NOT_SET:
       break;
   }

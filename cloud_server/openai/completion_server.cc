@@ -49,7 +49,7 @@ std::vector<HttpRoute> CompletionServer::routes() {
 }
 
 Status CompletionServer::check_caller(HttpRequest& request) const {
-  Result<Caller> caller = identify({.key = request.bearer_key(),
+  Result<Caller> caller = identify({.key = request.api_key(),
                                     .host = request.peer,
                                     .certificate_name = request.certificate_name},
                                    options_.authenticator, Front::kOpenAi);

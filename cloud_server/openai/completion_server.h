@@ -1,9 +1,9 @@
 // The server's OpenAI routes (common/serving/openai/routes.h), for clients without a draft: the
 // target decodes alone, under the same scheduler as edges' sessions.
 //
-// Where the server has keys, a request needs one, Authorization: Bearer KEY, or a certificate, as
-// edges do. It is a session of their tenant. Thread rule: the routes' functions on the HTTP
-// server's thread. Ownership: all parts outlive it, and it outlives its routes.
+// Where the server has keys, a request needs one, Authorization: Bearer KEY or X-Api-Key: KEY, or a
+// certificate, as edges do. It is a session of their tenant. Thread rule: the routes' functions on
+// the HTTP server's thread. Ownership: all parts outlive it, and it outlives its routes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

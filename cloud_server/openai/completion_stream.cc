@@ -59,6 +59,7 @@ void CompletionStream::on_message(const ServerMessage& message) {
 
 void CompletionStream::on_step(PlainAnswer::Step step) {
   CompletionResponder& client = *client_.responder;
+  client.show_prompt(step.prompt_logprobs);
   if (client.client_is_gone() || !client.show(step.pieces)) return abandon();
   if (step.reply) engine_.post(stream_, *std::move(step.reply));
   if (!step.failure.ok()) fail(step.failure);

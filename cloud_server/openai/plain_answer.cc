@@ -37,6 +37,7 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
   open.prefix = std::move(prompt.ids);
   open.set_settings(settings, length);
   open.top_logprobs = params.text.top_logprobs;
+  open.prompt_logprobs = params.text.prompt_logprobs;
   open.end_position = answer_end(length, params.text.max_tokens, context);
   open.stop_ids = all_stop_ids(params.text, std::move(prompt.stop_ids));
   open.ignore_target_stops = params.text.ignore_eos;
@@ -51,6 +52,9 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
 PlainAnswer::Step PlainAnswer::on_message(const ServerMessage& message) {
   Step step;
   if (over_) return step;
+  if (const auto* scored = std::get_if<PromptLogprobs>(&message)) {
+    step.prompt_logprobs = scored->logprobs;
+  }
   if (const auto* verdict = std::get_if<Verdict>(&message)) on_verdict(*verdict, step);
   if (const auto* usage = std::get_if<Usage>(&message)) {
     over_ = true;
@@ -89,6 +93,7 @@ void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
 
 AnswerEnd PlainAnswer::finish(bool by_length) const {
   return {.by_length = by_length,
+          .stop_text = text_.stop_string(),
           .usage = {.prompt_tokens = open_.prefix.size(),
                     .cached_tokens = cached_tokens_,
                     .completion_tokens = tokens_},

@@ -24,10 +24,11 @@ class PlainAnswer final {
  public:
   // The reaction to a message of the verifier.
   struct Step {
-    std::vector<AnswerPiece> pieces = {};   // may be shown now
-    std::optional<EdgeMessage> reply = {};  // to the verifier
-    std::optional<AnswerEnd> end = {};      // the answer is complete
-    Status failure = {};                    // the answer was cut
+    std::vector<AnswerPiece> pieces = {};             // may be shown now
+    std::vector<TokenLogprobs> prompt_logprobs = {};  // of the prompt's next tokens, before those
+    std::optional<EdgeMessage> reply = {};            // to the verifier
+    std::optional<AnswerEnd> end = {};                // the answer is complete
+    Status failure = {};                              // the answer was cut
   };
 
   // tokenizer: outlives this. context: tokens of prompt and answer that the target holds. Errors:

@@ -175,6 +175,7 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
       .choice = config.text.choice,
       .stop_ids = all_stop_ids(config.text, request.prompt.stop_ids),
       .top_logprobs = config.text.top_logprobs,
+      .prompt_logprobs = config.text.prompt_logprobs,
       .ignore_target_stops = config.text.ignore_eos,
       .service_tier = config.text.service_tier,
       .accepts_server_nodes = parts_.accepts_server_nodes && request.config.accepts_server_nodes,

@@ -34,6 +34,7 @@ AnswerEnd end_of(const AnswerReport& report, bool with_figures) {
   const Ending ending = report.finish.ending;
   const DecodingStats& stats = report.record.stats;
   AnswerEnd end{.by_length = ending == Ending::kLength || ending == Ending::kContextFull,
+                .stop_text = report.stop_string,
                 .usage = {.prompt_tokens = stats.prompt_tokens,
                           .cached_tokens = ledger_entry(report.record).cached_tokens,
                           .completion_tokens = report.record.ids.size(),

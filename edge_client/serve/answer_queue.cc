@@ -61,7 +61,9 @@ class AnswerQueue::Listener final : public AnswerListener {
   }
 
   void on_emit(const Emit& emit) override {
-    if (client_ != nullptr) client_->show(pieces_of(emit));
+    if (client_ == nullptr) return;
+    client_->show_prompt(emit.prompt_logprobs);
+    client_->show(pieces_of(emit));
   }
   void on_say(const Say& say) override {
     const LogLevel level = say.level == Say::Level::kInfo ? LogLevel::kInfo : LogLevel::kWarning;

@@ -1,6 +1,6 @@
 // The edge as an OpenAI server on localhost, and a page to chat in.
 //
-//   POST /v1/chat/completions  /v1/responses
+//   POST /v1/chat/completions  /v1/responses  /v1/messages
 //        /v1/completions                         answers, whole or streamed
 //   POST /tokenize  /detokenize                  {"content": TEXT} to {"tokens": [..]} and back
 //   GET  /v1/models  /metrics  /                 what there is, figures, the page

@@ -14,6 +14,7 @@ void Answer::limit_to(Position max_positions) {
 Answer::Taken Answer::take(std::span<const TokenId> tokens,
                            std::span<const TokenLogprobs> logprobs) {
   Taken taken;
+  if (ids_.empty()) taken.emit.prompt_logprobs = prompt_logprobs_;
   for (std::size_t i = 0; i < tokens.size() && !taken.stopped; ++i) {
     AnswerText::Update update = text_.push(tokens[i]);
     taken.stopped = update.stopped;

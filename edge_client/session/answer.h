@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/types.h"
@@ -31,6 +32,8 @@ class Answer final {
   const std::vector<TokenId>& ids() const { return ids_; }
   // The log-probabilities of each token of the answer; empty unless they were asked for.
   const std::vector<TokenLogprobs>& logprobs() const { return logprobs_; }
+  // Those of the prompt's tokens but its first one: the same.
+  const std::vector<TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
 
   // The target's context holds this many positions.
   void limit_to(Position max_positions);
@@ -41,6 +44,8 @@ class Answer final {
   };
   // Appends the tokens of a verdict. logprobs: of each of them, or none.
   Taken take(std::span<const TokenId> tokens, std::span<const TokenLogprobs> logprobs);
+  // Those of the prompt, which go out with the first tokens.
+  void take_prompt(std::vector<TokenLogprobs> logprobs) { prompt_logprobs_ = std::move(logprobs); }
 
   // How the committed text ends the answer, if it does. stop_ids: the target's and the user's.
   std::optional<Ending> natural_ending(std::span<const TokenId> stop_ids) const;
@@ -55,6 +60,7 @@ class Answer final {
   Position end_position_;
   std::vector<TokenId> ids_;
   std::vector<TokenLogprobs> logprobs_;
+  std::vector<TokenLogprobs> prompt_logprobs_;
 };
 
 }  // namespace outrider

@@ -2,6 +2,7 @@
 #include "edge_client/session/decoding_session.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -93,6 +94,7 @@ void DecodingSession::turn() {
 void DecodingSession::commit(const Verdict& verdict) {
   StreamState& stream = link_.stream();
   const VerifiedRound round = verified_round(tree(), *stream.started, verdict.tokens);
+  if (scores_prompt()) answer_.take_prompt(std::exchange(stream.prompt_logprobs, {}));
   Answer::Taken taken = answer_.take(verdict.tokens, verdict.logprobs);
   SpeculationActions actions;
   const Speculator::Committed committed = speculator_.commit(verdict, round, now_, actions);
@@ -224,6 +226,13 @@ void DecodingSession::on_message(const Verdict& verdict) {
   verdict_ = &verdict;
 }
 
+void DecodingSession::on_message(const PromptLogprobs& scored) {
+  if (link_.phase() != Phase::kStreaming) return;
+  if (Status checked = check_prompt_logprobs(scored, view()); !checked.ok()) return fail(checked);
+  std::vector<TokenLogprobs>& known = link_.stream().prompt_logprobs;
+  known.insert(known.end(), scored.logprobs.begin(), scored.logprobs.end());
+}
+
 void DecodingSession::on_message(const ExitReport& report) {
   StreamState& stream = link_.stream();
   const std::optional<ExitAdvice> advice = read_report(report, stream.reports_seen, view());
@@ -302,7 +311,8 @@ void DecodingSession::open_stream() {
   send(make_open(options_, opened_,
                  {.prefix = std::move(prefix),
                   .end_position = answer_.asked_end(),
-                  .policy = speculator_.policy()}));
+                  .policy = speculator_.policy(),
+                  .scores_prompt = scores_prompt()}));
   if (goes_in_pieces(length, opened_)) send_prefix();
 }
 
@@ -353,8 +363,11 @@ void DecodingSession::add(SpeculationActions actions) {
 
 StreamView DecodingSession::view() const {
   const StreamState& stream = link_.stream();
+  std::optional<Position> unscored;
+  if (scores_prompt()) unscored = 1 + std::ssize(stream.prompt_logprobs);
   return {tree(),           opened_,        answer_.prompt_length(),       answer_.end_position(),
-          stream.next_pass, stream.started, options_.accepts_server_nodes, options_.top_logprobs};
+          stream.next_pass, stream.started, options_.accepts_server_nodes, options_.top_logprobs,
+          unscored};
 }
 
 }  // namespace outrider

@@ -51,6 +51,7 @@ struct DecodingOptions {
   TokenChoice choice;
   std::vector<TokenId> stop_ids;
   std::optional<std::uint32_t> top_logprobs = {};  // as Open's
+  bool prompt_logprobs = false;                    // the same, with top_logprobs
   bool ignore_target_stops = false;                // only stop_ids end the answer
   ServiceTier service_tier = ServiceTier::kDefault;
   bool accepts_server_nodes = true;  // the server may draft too
@@ -98,6 +99,8 @@ class DecodingSession final : public AnswerSession {
   const std::vector<TokenId>& answer() const { return answer_.ids(); }
   // The log-probabilities of each token of the answer; empty unless they were asked for.
   const std::vector<TokenLogprobs>& logprobs() const { return answer_.logprobs(); }
+  // Those of the prompt's tokens but its first one: the same.
+  const std::vector<TokenLogprobs>& prompt_logprobs() const { return answer_.prompt_logprobs(); }
   // For the next turn; empty before the first Opened.
   const std::string& session_id() const { return opened_.session_id; }
   const Opened& opened() const { return opened_; }
@@ -126,8 +129,11 @@ class DecodingSession final : public AnswerSession {
   void on_message(const ExitReport& report);
   void on_message(const Usage& usage);
   void on_message(const Notice& notice);
+  void on_message(const PromptLogprobs& scored);
   void on_stream_end(const Status& status);
 
+  // Log-probabilities of the prompt come in this stream: all of them, as no token is there yet.
+  bool scores_prompt() const { return options_.prompt_logprobs && answer_.ids().empty(); }
   void open_stream();
   void lose_link(const Status& why);
   void give_up();

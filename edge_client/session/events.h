@@ -97,6 +97,8 @@ struct Emit {
     std::optional<TokenLogprobs> logprobs = {};  // where they were asked for
   };
   std::vector<Token> tokens;
+  // With the first: of the prompt's tokens but its first one, where they were asked for.
+  std::vector<TokenLogprobs> prompt_logprobs = {};
 };
 
 enum class Ending : std::uint8_t {

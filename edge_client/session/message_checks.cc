@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace outrider {
 namespace {
@@ -15,7 +17,7 @@ constexpr Position kMaxNodeRows = 4096;
 constexpr std::uint32_t kMaxBatchRows = 1u << 28;
 
 // field: as the protocol names it, for those who mend the server.
-Status wrong(const char* field, std::int64_t value, const std::string& expected) {
+Status wrong(std::string_view field, std::int64_t value, const std::string& expected) {
   return failed_precondition(
       "the server broke the protocol. Remedy: the same version on both sides; if it is the same, "
       "report this (" +
@@ -44,6 +46,23 @@ Status check_walk(const Verdict& verdict, const StreamView& view) {
       return wrong("verdict.tokens with", verdict.tokens[i],
                    "a node of pass " + std::to_string(verdict.pass) + " at position " +
                        std::to_string(verdict.position + static_cast<Position>(i)));
+    }
+  }
+  return {};
+}
+
+// field: of the message that they are in.
+Status check_likeliest(const std::string& field, std::span<const TokenLogprobs> logprobs,
+                       const StreamView& view) {
+  for (const TokenLogprobs& one : logprobs) {
+    if (one.top.size() > *view.top_logprobs) {
+      return wrong(field + ".top of length", static_cast<std::int64_t>(one.top.size()),
+                   "at most " + std::to_string(*view.top_logprobs));
+    }
+    for (const Candidate& likely : one.top) {
+      if (likely.token >= 0 && likely.token < view.opened.limits.vocab_size) continue;
+      return wrong(field + ".top_tokens with", likely.token,
+                   "0 to " + std::to_string(view.opened.limits.vocab_size - 1));
     }
   }
   return {};
@@ -84,6 +103,11 @@ Status check_started(const Started& started, const StreamView& view) {
 }
 
 Status check_logprobs(const Verdict& verdict, const StreamView& view) {
+  if (view.unscored && *view.unscored < view.prompt_length) {
+    return failed_precondition(
+        "the server gives no log-probabilities of a prompt; it is older than this edge. "
+        "Remedy: ask for none (echo), or use a server of this release");
+  }
   const std::size_t wanted = view.top_logprobs ? verdict.tokens.size() : 0;
   if (verdict.logprobs.empty() && wanted > 0) {
     return failed_precondition(
@@ -94,18 +118,22 @@ Status check_logprobs(const Verdict& verdict, const StreamView& view) {
     return wrong("verdict.logprobs of length", static_cast<std::int64_t>(verdict.logprobs.size()),
                  std::to_string(wanted));
   }
-  for (const TokenLogprobs& one : verdict.logprobs) {
-    if (one.top.size() > *view.top_logprobs) {
-      return wrong("verdict.logprobs.top of length", static_cast<std::int64_t>(one.top.size()),
-                   "at most " + std::to_string(*view.top_logprobs));
-    }
-    for (const Candidate& likely : one.top) {
-      if (likely.token >= 0 && likely.token < view.opened.limits.vocab_size) continue;
-      return wrong("verdict.logprobs.top_tokens with", likely.token,
-                   "0 to " + std::to_string(view.opened.limits.vocab_size - 1));
-    }
+  return check_likeliest("verdict.logprobs", verdict.logprobs, view);
+}
+
+Status check_prompt_logprobs(const PromptLogprobs& scored, const StreamView& view) {
+  const auto count = static_cast<std::int64_t>(scored.logprobs.size());
+  if (!view.unscored) {
+    return wrong("prompt_logprobs of length", count, "none, as this edge asked for none");
   }
-  return {};
+  if (scored.position != *view.unscored) {
+    return wrong("prompt_logprobs.position", scored.position, std::to_string(*view.unscored));
+  }
+  const Position room = view.prompt_length - scored.position;
+  if (count == 0 || count > room) {
+    return wrong("prompt_logprobs of length", count, "1 to " + std::to_string(room));
+  }
+  return check_likeliest("prompt_logprobs", scored.logprobs, view);
 }
 
 Status check_verdict(const Verdict& verdict, const StreamView& view) {

@@ -28,10 +28,14 @@ struct StreamView {
   const std::optional<Started>& started;           // the pass that runs; nothing between passes
   bool accepts_server_nodes = false;               // as Open says
   std::optional<std::uint32_t> top_logprobs = {};  // the same
+  // The first of the prompt's tokens whose log-probabilities are still to come; nothing: they were
+  // not asked for in this stream.
+  std::optional<Position> unscored = {};
 };
 
 Status check_started(const Started& started, const StreamView& view);
 Status check_verdict(const Verdict& verdict, const StreamView& view);
+Status check_prompt_logprobs(const PromptLogprobs& scored, const StreamView& view);
 Status check_usage(const Usage& usage, const StreamView& view);
 
 // The advice of the report, or nothing if the report is useless: its pass does not run, it is not

@@ -26,6 +26,7 @@ struct StreamStart {
   std::vector<TokenId> prefix;
   Position end_position = 0;
   Policy policy;
+  bool scores_prompt = false;  // as Open::prompt_logprobs
 };
 
 // last: the Opened of the stream before; default-constructed if there was none.

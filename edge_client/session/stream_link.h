@@ -39,6 +39,8 @@ struct StreamState {
   Duration asked_delay{0};           // a Notice asked to wait this long before the next stream
   bool overloaded = false;           // a Notice said that the server is overloaded
   bool prefix_asked = false;         // a Notice asked for the prefix
+  // Those of the prompt's tokens from the second on that have come before the first verdict.
+  std::vector<TokenLogprobs> prompt_logprobs{};
   // Since when the verifier owes an answer: its last message, or our first message after that.
   TimePoint waits_since{};
   bool asked = false;  // we have sent something since its last message

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/http.md and docs/responses.md hold what /openapi.json says, which both programs serve alike.
+"""docs/http.md, docs/responses.md and docs/messages.md hold what /openapi.json says, which both programs serve alike.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/reference_test.py
   OUTRIDER_WRITE=1 OUTRIDER_BIN=build/release/bin tests/e2e/reference_test.py     writes their tables anew
@@ -16,7 +16,7 @@ from pathlib import Path
 from programs import DRAFT, Edge, Server, free_port, wait_until_served
 from runner import run_tests
 
-PAGES = [Path(__file__).resolve().parents[2] / 'docs' / name for name in ('http.md', 'responses.md')]
+PAGES = [Path(__file__).resolve().parents[2] / 'docs' / name for name in ('http.md', 'responses.md', 'messages.md')]
 SECTION = re.compile(r'(<!-- made of /openapi\.json: (\S+) -->\n)(.*?)(<!-- end -->)', re.DOTALL)
 IGNORED = 'Is ignored: it cannot change the text.'
 IDLE = 'Is accepted with a value that asks for nothing, as here.'
@@ -100,7 +100,7 @@ class Reference(unittest.TestCase):
             for page, text in texts.items():
                 page.write_text(made(text, document), encoding='utf-8')
             self.skipTest('the pages were written anew')
-        self.assertGreaterEqual(sum(len(SECTION.findall(text)) for text in texts.values()), 6)
+        self.assertGreaterEqual(sum(len(SECTION.findall(text)) for text in texts.values()), 7)
         routes = [operations['post']['requestBody']['content']['application/json']['schema']['properties']
                   for path, operations in document['paths'].items() if path.startswith('/v1/') and 'post' in operations]
         idle = [{name for name, field in fields.items() if field['description'] in (IGNORED, IDLE)} for fields in routes]

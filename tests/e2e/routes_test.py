@@ -22,7 +22,8 @@ OPEN = {'health': {'/health', '/health/live', '/health/ready', '/version'}, 'met
 METHODS = ('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS')
 REFUSED, NOT_THERE = 401, (404, 405)
 # The status of a route with a key.
-BODIES = {'/v1/completions': {'prompt': 'Go', 'max_tokens': 1}, '/v1/responses': {'input': 'Go', 'max_output_tokens': 1}, '/tokenize': {'content': 'Go'}, '/detokenize': {'tokens': [1]},
+BODIES = {'/v1/completions': {'prompt': 'Go', 'max_tokens': 1}, '/v1/responses': {'input': 'Go', 'max_output_tokens': 1},
+          '/v1/messages': {'messages': [{'role': 'user', 'content': 'Go'}], 'max_tokens': 1}, '/tokenize': {'content': 'Go'}, '/detokenize': {'tokens': [1]},
           '/v1/chat/completions': {'messages': [{'role': 'user', 'content': 'Go'}], 'max_tokens': 1}, '/v1/models': None}
 # Third-party services that a gRPC server may have.
 STANDARD = ('grpc.health.v1.Health/List', 'grpc.reflection.v1.ServerReflection/ServerReflectionInfo',

@@ -128,6 +128,37 @@ class Tools(unittest.TestCase):
             self.assertEqual(ask(base, logprobs=True, top_logprobs=21)[1]['error']['param'], 'top_logprobs')
         self.assertEqual(told[0], told[1])
 
+    def test_a_prompts_log_probabilities_are_the_targets_at_both(self):
+        told = []
+        for base in self.bases:
+            def complete(**fields):
+                code, answer = ask(base, '/v1/completions', logprobs=3, **fields)
+                self.assertEqual(code, 200, answer)
+                return answer['choices'][0]['logprobs'], answer
+            said, answer = complete(prompt='The robot', max_tokens=8)
+            text = 'The robot' + answer['choices'][0]['text']
+            scored, echoed = complete(prompt=text, max_tokens=0, echo=True)
+            self.assertEqual(echoed['choices'][0]['text'], text)
+            self.assertEqual(echoed['choices'][0]['finish_reason'], 'length')
+            self.assertEqual((echoed['usage']['prompt_tokens'], echoed['usage']['completion_tokens']), (len(scored['tokens']), 0))
+            self.assertEqual(''.join(scored['tokens']), text)
+            self.assertEqual([text[at:at + len(token)] for at, token in zip(scored['text_offset'], scored['tokens'])], scored['tokens'])
+            self.assertIsNone(scored['token_logprobs'][0])
+            # A token has the same numbers as an answer's and as a prompt's.
+            for field in ('tokens', 'token_logprobs', 'top_logprobs'):
+                self.assertEqual(scored[field][-8:], said[field])
+            # This is how lm-eval asks: ids, and one token that it leaves out.
+            ids = ask(base, '/tokenize', content=text)[1]['tokens']
+            more, _ = complete(prompt=[ids, ids[:3]], max_tokens=1, echo=True, seed=1234)
+            self.assertEqual([each[:-1] for each in more.values()], list(scored.values()))
+            long, _ = complete(prompt=ids * 20, max_tokens=1, echo=True)
+            self.assertEqual(len(long['token_logprobs']), len(ids) * 20 + 1)
+            self.assertEqual(long['token_logprobs'][:len(ids)], scored['token_logprobs'])
+            told.append((scored, more, long))
+            code, refused = ask(base, '/v1/completions', prompt=[ids * 20] * 100, logprobs=20, echo=True)
+            self.assertEqual((code, refused['error']['param']), (400, 'logprobs'))
+        self.assertEqual(told[0], told[1])
+
     def test_settings_of_the_choice_hold_at_both(self):
         plain = ask(self.bases[0], max_tokens=16)[1]['choices'][0]['message']['content']
         word = plain.split()[1]
@@ -158,6 +189,9 @@ class Tools(unittest.TestCase):
             self.assertEqual(complete(ids), one)
             self.assertEqual(complete([ids, 'Pick up']), one + two)
             self.assertEqual(complete('The robot', echo=True), ['The robot' + one[0]])
+            self.assertEqual(complete('The robot', suffix=''), one)
+            code, refused = ask(base, '/v1/completions', prompt='The robot', suffix='.')
+            self.assertEqual((code, refused['error']['param']), (400, 'suffix'), 'the demo pair has no marks for it')
 
     def test_what_is_wrong_is_named(self):
         for base in self.bases:

@@ -49,8 +49,8 @@ outrider::Json tokenizer_with_images() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const outrider::Tokenizer kTokenizer = outrider::load_or_die(tokenizer_with_images());
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  for (const outrider::Api api :
-       {outrider::Api::kCompletions, outrider::Api::kChat, outrider::Api::kResponses}) {
+  for (const outrider::Api api : {outrider::Api::kCompletions, outrider::Api::kChat,
+                                  outrider::Api::kResponses, outrider::Api::kMessages}) {
     const auto request = outrider::parse_completion(body, api, {});
     if (!request.ok()) {
       check_error(request.status());

@@ -66,6 +66,7 @@ class CheckedAdversary final {
   void check(const Usage& usage);
   void check(const ExitReport& report);
   void check(const Notice&) {}
+  void check(const PromptLogprobs&) { fail("log-probabilities of a prompt that nobody asked for"); }
   void react_to_verdict();
   void on_end(const Status& status);
 

@@ -53,6 +53,17 @@ std::vector<TokenLogprobs> CheckedEdge::expected_logprobs() const {
   return all;
 }
 
+std::vector<TokenLogprobs> CheckedEdge::expected_prompt_logprobs() const {
+  std::vector<TokenLogprobs> all;
+  if (!plan_.decoding.prompt_logprobs) return all;
+  const std::span<const TokenId> prompt = plan_.prompt;
+  for (std::size_t i = 1; i < prompt.size(); ++i) {
+    const std::vector<float> row = target_.logits_after(prompt.first(i));
+    all.push_back(logprobs_of(row, prompt[i], *plan_.decoding.top_logprobs));
+  }
+  return all;
+}
+
 void CheckedEdge::fail(const std::string& what) {
   if (failure_.empty()) failure_ = what + " (after " + ReferenceModel::spell(shown_) + ")";
 }

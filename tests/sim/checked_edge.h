@@ -57,6 +57,8 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
   // Log-probabilities of the expected tokens, each by the whole text before it; empty if not asked
   // for.
   std::vector<TokenLogprobs> expected_logprobs() const;
+  // The same of the prompt's tokens but its first one.
+  std::vector<TokenLogprobs> expected_prompt_logprobs() const;
   const std::string& shown_text() const { return shown_text_; }
   const std::string& expected_text() const { return expected_text_; }
   // How many tokens were shown when each of the streams began.

@@ -151,6 +151,7 @@ struct SimulatedRun {
     if (random.chance(0.2)) decoding.stop_ids = {0};
     if (random.chance(0.2)) {
       decoding.top_logprobs = static_cast<std::uint32_t>(random.below(kMaxTopLogprobs + 1));
+      decoding.prompt_logprobs = random.chance(0.5);
     }
     if (vocab >= 3 && random.chance(0.4)) {
       decoding.choice.settings = drawn_settings(random, model.info().vocab_size);
@@ -206,6 +207,9 @@ struct SimulatedRun {
     }
     if (edge.session().answer() != edge.shown()) return "answer() is not what was shown";
     if (edge.session().logprobs() != edge.expected_logprobs()) return "log-probabilities differ";
+    if (edge.session().prompt_logprobs() != edge.expected_prompt_logprobs()) {
+      return "log-probabilities of the prompt differ";
+    }
     const bool natural = finish.ending == Ending::kStopToken ||
                          finish.ending == Ending::kStopString || finish.ending == Ending::kLength ||
                          finish.ending == Ending::kContextFull;

@@ -78,7 +78,10 @@ struct TwoTargets {
     plan.decoding.speculation.token_bound = vocab;
     plan.decoding.choice.sampling.temperature = 0.5f * static_cast<float>(random.below(3));
     plan.decoding.choice.seed = random.below(1000);
-    if (random.chance(0.3)) plan.decoding.top_logprobs = 2;
+    if (random.chance(0.3)) {
+      plan.decoding.top_logprobs = 2;
+      plan.decoding.prompt_logprobs = random.chance(0.5);
+    }
     if (random.chance(0.4)) plan.decoding.choice.settings = drawn_settings(random, vocab);
     if (plan.decoding.choice.settings.constraint.asks()) plan.decoding.stop_ids = {0};
     plan.decoding.speculation.end_position = static_cast<Position>(plan.prompt.size()) + tokens;
@@ -172,6 +175,9 @@ std::string cut_once(std::uint64_t seed, std::size_t at, Cut how, Totals& totals
   }
   if (edge.shown_text() != edge.expected_text()) return "the letters differ";
   if (edge.session().logprobs() != edge.expected_logprobs()) return "log-probabilities differ";
+  if (edge.session().prompt_logprobs() != edge.expected_prompt_logprobs()) {
+    return "log-probabilities of the prompt differ";
+  }
   if (plan.make_text) {
     totals.stop_strings += finish.ending == Ending::kStopString ? 1 : 0;
     for (const std::size_t began : edge.streams_began_at()) {

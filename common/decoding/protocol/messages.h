@@ -82,6 +82,8 @@ struct Open {
   Position answer_begin = 0;
   // Verdicts carry log-probabilities, with so many of the likeliest tokens. Nothing: they do not.
   std::optional<std::uint32_t> top_logprobs = {};
+  // With top_logprobs: PromptLogprobs say those of the prefix's tokens, before the first verdict.
+  bool prompt_logprobs = false;
 
   // Those of an answer whose first token has this position.
   void set_settings(const ChoiceSettings& asked, Position begin);
@@ -190,6 +192,13 @@ struct Verdict {
 };
 inline constexpr std::size_t kMarkedTokens = 64;
 
+// The log-probabilities of the prefix's next tokens. The messages come in order, from position 1
+// on: no row says anything of a text's first token.
+struct PromptLogprobs {
+  Position position = 0;                     // of the token that the first of them is of
+  std::vector<TokenLogprobs> logprobs = {};  // at least one
+};
+
 struct ExitReport {
   std::uint32_t pass = 0;
   std::int32_t exit = 0;  // index into Opened.exits
@@ -226,6 +235,7 @@ struct Notice {
   Duration retry_after{0};
 };
 
-using ServerMessage = std::variant<Opened, Progress, Started, Verdict, ExitReport, Usage, Notice>;
+using ServerMessage =
+    std::variant<Opened, Progress, Started, Verdict, ExitReport, Usage, Notice, PromptLogprobs>;
 
 }  // namespace outrider

@@ -32,6 +32,7 @@ struct TextOptions {
   std::vector<std::string> bad_words = {};  // beside those of choice.settings, as texts
   // Log-probabilities are wanted, with so many of the likeliest tokens. Nothing: they are not.
   std::optional<std::uint32_t> top_logprobs = {};
+  bool prompt_logprobs = false;              // with these, those of the prompt's tokens, too
   bool ignore_eos = false;                   // the model's stop tokens do not end it
   std::vector<TokenId> stop_token_ids = {};  // they end it as well
   ServiceTier service_tier = ServiceTier::kDefault;

@@ -13,34 +13,34 @@
 namespace outrider {
 namespace {
 
-// The status and words that OpenAI's clients read. code: used where the status has no reason of its
-// own.
+// The status and words that clients read. code: used where the status has no reason of its own.
 struct Form {
   int status = 500;
   const char* type = "server_error";
   const char* code = "server_error";
+  const char* anthropic_type = "api_error";
 };
 
 Form form_of(StatusCode code) {
   switch (code) {
     case StatusCode::kInvalidArgument:
-      return {400, "invalid_request_error", "invalid_value"};
+      return {400, "invalid_request_error", "invalid_value", "invalid_request_error"};
     case StatusCode::kUnimplemented:
-      return {400, "invalid_request_error", "unsupported_parameter"};
+      return {400, "invalid_request_error", "unsupported_parameter", "invalid_request_error"};
     case StatusCode::kFailedPrecondition:
-      return {400, "invalid_request_error", "failed_precondition"};
+      return {400, "invalid_request_error", "failed_precondition", "invalid_request_error"};
     case StatusCode::kUnauthenticated:
-      return {401, "invalid_request_error", "invalid_api_key"};
+      return {401, "invalid_request_error", "invalid_api_key", "authentication_error"};
     case StatusCode::kPermissionDenied:
-      return {403, "permission_error", "permission_denied"};
+      return {403, "permission_error", "permission_denied", "permission_error"};
     case StatusCode::kNotFound:
-      return {404, "invalid_request_error", "unknown_url"};
+      return {404, "invalid_request_error", "unknown_url", "not_found_error"};
     case StatusCode::kResourceExhausted:
-      return {429, "rate_limit_error", "rate_limit_exceeded"};
+      return {429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error"};
     case StatusCode::kUnavailable:
-      return {503, "server_error", "service_unavailable"};
+      return {503, "server_error", "service_unavailable", "overloaded_error"};
     case StatusCode::kDeadlineExceeded:
-      return {503, "server_error", "timeout"};
+      return {503, "server_error", "timeout", "timeout_error"};
     default:
       return {};
   }
@@ -61,15 +61,18 @@ void add_retry_after(HttpHeaders& headers, Duration delay) {
 
 }  // namespace
 
-HttpResponse error_response(const Status& status, std::optional<Duration> retry_after) {
+HttpResponse error_response(const Status& status, std::optional<Duration> retry_after,
+                            ErrorForm error_form) {
   using Json = nlohmann::ordered_json;
   const Form form = form_of(status.code());
   const auto& [reason, field] = status.detail();
-  const Json json = {{"error",
-                      {{"message", status.message()},
-                       {"type", form.type},
-                       {"param", field.empty() ? Json() : Json(field)},
-                       {"code", reason.empty() ? form.code : reason}}}};
+  const bool is_anthropic = error_form == ErrorForm::kAnthropic;
+  Json json;
+  if (is_anthropic) json["type"] = "error";
+  json["error"] = {{"message", status.message()},
+                   {"type", is_anthropic ? form.anthropic_type : form.type},
+                   {"param", field.empty() ? Json() : Json(field)},
+                   {"code", reason.empty() ? form.code : reason}};
   HttpResponse response{.status = form.status,
                         .body = json.dump(-1, ' ', false, Json::error_handler_t::replace),
                         .content_type = "application/json"};

@@ -27,4 +27,9 @@ std::string_view HttpRequest::bearer_key() const {
   return bearer_key_in(header("authorization"));
 }
 
+std::string_view HttpRequest::api_key() const {
+  const std::string_view bearer = bearer_key();
+  return bearer.empty() ? std::string_view(header("x-api-key")) : bearer;
+}
+
 }  // namespace outrider

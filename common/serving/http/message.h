@@ -33,6 +33,8 @@ struct HttpRequest {
   const std::string& header(const std::string& name) const;
   // The key of "Authorization: Bearer KEY"; empty if there is none.
   std::string_view bearer_key() const;
+  // The same, or else that of "X-Api-Key: KEY", which Anthropic's clients send.
+  std::string_view api_key() const;
 };
 
 struct HttpResponse {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/serving/http/error_response.h"
 #include "common/serving/http/exchange.h"
 #include "common/serving/http/message.h"
 
@@ -29,6 +30,7 @@ struct HttpRoute {
   HttpCheck check = {};
   bool is_health = false;  // answered at once without a check of Host, key or load
   bool is_slow = false;    // the handler takes long: it is called on a thread of the work queue
+  ErrorForm error_form = ErrorForm::kOpenai;  // of what is refused before the handler is called
 };
 
 // The route of a request, or the answer to one that has none: 404 for an unknown path, 405 for a

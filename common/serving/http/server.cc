@@ -190,7 +190,10 @@ HttpService::Finding HttpServer::Parts::look_at(HttpRequest& head) {
     return finding;
   }
   if (status.ok() && found.route->check) status = found.route->check(head);
-  if (!status.ok()) finding.refusal = error_response(status);
+  if (!status.ok()) {
+    const ErrorForm form = found.route != nullptr ? found.route->error_form : ErrorForm::kOpenai;
+    finding.refusal = error_response(status, std::nullopt, form);
+  }
   return finding;
 }
 
@@ -213,10 +216,12 @@ void HttpServer::Parts::answer_slowly(HttpRequest request, const HttpRoute& rout
   const auto run = [held, &route, exchange] {
     if (!exchange->client_is_gone()) route.handler(*held, exchange);
   };
-  const auto refuse = [exchange](const Status& why) { exchange->respond(error_response(why)); };
+  const auto refuse = [exchange, form = route.error_form](const Status& why) {
+    exchange->respond(error_response(why, std::nullopt, form));
+  };
   const Status status =
       work->push(network, {.bytes = held->body.capacity(), .run = run, .refuse = refuse});
-  if (!status.ok()) exchange->respond(error_response(status));
+  if (!status.ok()) refuse(status);
 }
 
 void HttpServer::Parts::answered(const std::shared_ptr<HttpExchange>& exchange) {

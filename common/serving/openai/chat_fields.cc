@@ -172,6 +172,32 @@ Result<Tool> read_flat_tool(nlohmann::ordered_json& value, const std::string& fi
   return read_function(value["function"], field + ".");
 }
 
+// A message's tool; value becomes the same as a chat's.
+Result<Tool> read_custom_tool(nlohmann::ordered_json& value, const std::string& field) {
+  const auto type = value.is_object() ? value.value("type", nlohmann::ordered_json()) : value;
+  if (!value.is_object() || (!type.is_null() && type != "custom")) {
+    return wrong(field, "an object with name and input_schema: there are no built-in tools here");
+  }
+  OUTRIDER_RETURN_IF_ERROR(check_keys(value, field + ".",
+                                      {"type", "name", "description", "input_schema", "strict",
+                                       "cache_control", "eager_input_streaming"}));
+  auto function = nlohmann::ordered_json::object();
+  for (const auto& [key, each] : value.items()) {
+    const bool is_idle = key == "type" || key == "cache_control" || key == "eager_input_streaming";
+    if (is_idle || each.is_null()) continue;
+    function[key == "input_schema" ? "parameters" : key] = each;
+  }
+  value = {{"type", "function"}, {"function", std::move(function)}};
+  Result<Tool> tool = read_function(value["function"], field + ".");
+  if (tool.ok() || tool.status().detail().field != field + ".parameters") return tool;
+  return wrong(field + ".input_schema", "a JSON schema, which is an object");
+}
+
+Result<Tool> read_tool(nlohmann::ordered_json& value, Api api, const std::string& field) {
+  if (api == Api::kResponses) return read_flat_tool(value, field);
+  return api == Api::kMessages ? read_custom_tool(value, field) : read_chat_tool(value, field);
+}
+
 // The name in {"type": "function", "function": {"name": ..}}, or without "function" around it;
 // empty: it is no such object.
 std::string chosen_name(const Json& value, Api api) {
@@ -236,15 +262,13 @@ Status read_tools(const nlohmann::ordered_json& value, Api api, ToolUse& use) {
   if (!value.is_array() || value.size() > kMaxTools) {
     return wrong("tools", "a list of up to " + std::to_string(kMaxTools) + " tools");
   }
-  const bool is_flat = api == Api::kResponses;
   use.written = value;
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string field = "tools[" + std::to_string(i) + "]";
-    OUTRIDER_ASSIGN_OR_RETURN(Tool tool, is_flat ? read_flat_tool(use.written[i], field)
-                                                 : read_chat_tool(use.written[i], field));
+    OUTRIDER_ASSIGN_OR_RETURN(Tool tool, read_tool(use.written[i], api, field));
     if (has_tool(use.tools, tool.name)) {
-      return wrong(field + (is_flat ? ".name" : ".function.name"), "a name that no other tool has",
-                   Json(tool.name));
+      return wrong(field + (api == Api::kChat ? ".function.name" : ".name"),
+                   "a name that no other tool has", Json(tool.name));
     }
     use.tools.push_back(std::move(tool));
   }

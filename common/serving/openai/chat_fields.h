@@ -38,8 +38,8 @@ std::optional<ChatRole> role_of(const Json& role);
 // field: where the arguments stand.
 Result<nlohmann::ordered_json> earlier_call(const Json& id, const Json& name, const Json& arguments,
                                             const std::string& field);
-// tools: in the order in which the client wrote the keys, which templates keep. Of a response they
-// have no "function" around them.
+// tools: in the order in which the client wrote the keys, which templates keep. Those of a response
+// or a message have no "function" around them.
 Status read_tools(const nlohmann::ordered_json& value, Api api, ToolUse& use);
 // auto, none, required, or a tool; behind read_tools().
 Status read_tool_choice(const Json& value, Api api, ToolUse& use);

@@ -218,7 +218,12 @@ std::string ChoicesWriter::whole_answer(std::span<const AnswerChoice> choices) {
 }  // namespace
 
 std::string prompt_field(Api api) {
-  return api == Api::kChat ? "messages" : api == Api::kResponses ? "input" : "prompt";
+  if (api == Api::kCompletions) return "prompt";
+  return api == Api::kResponses ? "input" : "messages";
+}
+
+ErrorForm error_form_of(Api api) {
+  return api == Api::kMessages ? ErrorForm::kAnthropic : ErrorForm::kOpenai;
 }
 
 std::unique_ptr<AnswerWriter> choices_writer(AnswerName name, const AnswerExtras& extras) {

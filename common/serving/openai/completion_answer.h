@@ -1,6 +1,7 @@
-// Answers in the forms that OpenAI's clients read, whole or as server-sent events: chats and plain
-// completions here, responses in response_writer.h. A client that sends "outrider": true also gets
-// this program's figures, under "outrider", where the seed of a sampled answer stands in any case.
+// Answers in the forms that clients read, whole or as server-sent events: chats and plain
+// completions here, responses in response_writer.h, messages in message_writer.h. A client that
+// sends "outrider": true also gets this program's figures, under "outrider", where the seed of a
+// sampled answer stands in any case.
 //
 // Thread rule: values; a writer by one thread at a time. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,14 +18,17 @@
 #include "common/base/status.h"
 #include "common/decoding/request/text_options.h"
 #include "common/engine/sampling/logprobs.h"
+#include "common/serving/http/error_response.h"
 #include "common/serving/tools/answer_parser.h"
 
 namespace outrider {
 
-// OpenAI's interfaces to a model, each with its own form of requests and answers.
-enum class Api : std::uint8_t { kCompletions, kChat, kResponses };
+// Interfaces to a model, each with its own form of requests and answers: OpenAI's, and Anthropic's
+// messages.
+enum class Api : std::uint8_t { kCompletions, kChat, kResponses, kMessages };
 // The field of a request that has its prompt: messages, input, or prompt.
 std::string prompt_field(Api api);
+ErrorForm error_form_of(Api api);
 
 struct AnswerName {
   std::string id;  // "chatcmpl-.."
@@ -32,7 +36,7 @@ struct AnswerName {
   Api api = Api::kCompletions;
   std::int64_t created = 0;  // seconds since 1970
   ServiceTier service_tier = ServiceTier::kDefault;
-  nlohmann::ordered_json repeated = {};  // fields of the request that a response has, too
+  nlohmann::ordered_json repeated = {};  // what the answer says of its request
 };
 
 // A piece of an answer's text, as it is committed.
@@ -62,9 +66,10 @@ struct AnswerExtras {
 
 // How an answer ended.
 struct AnswerEnd {
-  bool by_length = false;     // the token limit ended it; else it stopped by itself
-  bool by_calls = false;      // it stopped by itself, behind calls that are whole
-  bool counts_prompt = true;  // in the usage of the whole reply
+  bool by_length = false;      // the token limit ended it; else it stopped by itself
+  bool by_calls = false;       // it stopped by itself, behind calls that are whole
+  std::string stop_text = {};  // the client's that ended it; empty: none did
+  bool counts_prompt = true;   // in the usage of the whole reply
   AnswerUsage usage = {};
   std::optional<std::uint64_t> seed = {};  // by which it can be repeated; nothing: any does
   Json figures = {};                       // if requested

@@ -95,7 +95,9 @@ void CompletionReply::fail(const Status& why, std::optional<Duration> retry_afte
   const MutexLock lock(mu_);
   if (std::exchange(over_, true)) return;
   const Status status = with_prompt_field(why, name_.api);
-  if (!begun_) return exchange_->respond(error_response(status, retry_after));
+  if (!begun_) {
+    return exchange_->respond(error_response(status, retry_after, error_form_of(name_.api)));
+  }
   exchange_->write(writer_->error_event(status));
   exchange_->cut();
 }

@@ -16,6 +16,7 @@
 #include "common/base/status.h"
 #include "common/serving/http/exchange.h"
 #include "common/serving/openai/completion_answer.h"
+#include "common/serving/openai/message_writer.h"
 #include "common/serving/openai/response_writer.h"
 
 namespace outrider {
@@ -33,8 +34,9 @@ class CompletionReply final {
         is_stream_(is_stream),
         choices_(choices),
         exchange_(std::move(exchange)),
-        writer_(name_.api == Api::kResponses ? response_writer(name_, extras_)
-                                             : choices_writer(name_, extras_)) {}
+        writer_(name_.api == Api::kResponses  ? response_writer(name_, extras_)
+                : name_.api == Api::kMessages ? message_writer(name_, extras_)
+                                              : choices_writer(name_, extras_)) {}
 
   // Sends the head of a stream, once. Does nothing for a whole answer.
   void begin();

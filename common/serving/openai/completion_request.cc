@@ -7,6 +7,7 @@
 #include "common/serving/openai/body_fields.h"
 #include "common/serving/openai/form_fields.h"
 #include "common/serving/openai/idle_fields.h"
+#include "common/serving/openai/message_fields.h"
 #include "common/serving/openai/request_fields.h"
 #include "common/serving/openai/response_fields.h"
 
@@ -18,15 +19,23 @@ Status read_tool_use(const nlohmann::ordered_json& body, const Json& json, Api a
   if (!json.value("tools", Json()).is_null()) {
     OUTRIDER_RETURN_IF_ERROR(read_tools(body["tools"], api, use));
   }
-  return read_tool_choice(json.value("tool_choice", Json()), api, use);
+  Json choice = json.value("tool_choice", Json());
+  if (api != Api::kMessages) return read_tool_choice(choice, api, use);
+  OUTRIDER_ASSIGN_OR_RETURN(choice, chat_tool_choice(choice, use));
+  return read_tool_choice(choice, Api::kChat, use);
+}
+
+Result<AskedForm> read_asked_form(const nlohmann::ordered_json& body, Api api) {
+  const auto in = [&body](const char* field) {
+    return read_text_form(body.value(field, nlohmann::ordered_json()), field);
+  };
+  if (api == Api::kResponses) return in("text");
+  return api == Api::kMessages ? in("output_config") : read_form(body);
 }
 
 // A request's form stands in place of the program's default.
 Status read_answer_form(const nlohmann::ordered_json& body, CompletionRequest& request) {
-  OUTRIDER_ASSIGN_OR_RETURN(AskedForm form,
-                            request.api == Api::kResponses
-                                ? read_text_form(body.value("text", nlohmann::ordered_json()))
-                                : read_form(body));
+  OUTRIDER_ASSIGN_OR_RETURN(AskedForm form, read_asked_form(body, request.api));
   AnswerConstraint& constraint = request.params.text.choice.settings.constraint;
   if (form.is_text_asked || form.spec.kind != ConstraintKind::kNone) {
     constraint = {.spec = std::move(form.spec)};
@@ -88,9 +97,22 @@ Status check_logprobs(CompletionRequest& request) {
     if (!request.wants_logprobs) top.reset();
     if (request.wants_logprobs && !top) top = 0;
   }
-  if (!request.echo || !top) return {};
-  return unimplemented("'logprobs' of a prompt ('echo') are not supported here; leave one out")
-      .with_detail({.reason = "unsupported_parameter", .field = "logprobs"});
+  request.params.text.prompt_logprobs = request.echo && top.has_value();
+  return {};
+}
+
+// Without a token of its own an answer is its prompt. The token that the prompt's last row decides
+// is made, and not shown.
+Status check_echo(CompletionRequest& request) {
+  if (request.echo && !request.suffix.empty()) {
+    return wrong("echo", "false where there is a 'suffix'");
+  }
+  std::int64_t& length = request.params.text.max_tokens;
+  if (length != 0) return {};
+  if (!request.echo) return wrong("max_tokens", "at least 1, unless \"echo\" is true", Json(0));
+  request.shows_answer = false;
+  length = 1;
+  return {};
 }
 
 Status check_slo_form(const Json& json, CompletionRequest& request) {
@@ -119,7 +141,9 @@ Status check_lengths(const Json& json) {
 Result<CompletionRequest> parse_completion(std::string_view body, Api api,
                                            const CompletionParams& defaults) {
   OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_body(body));
-  CompletionRequest request{.api = api, .params = defaults};
+  // Messages show what the model thinks where they are asked to.
+  CompletionRequest request{
+      .api = api, .shows_reasoning = api != Api::kMessages, .params = defaults};
   for (const auto& [key, value] : json.items()) {
     if (const Status read = read_field(key, value, request); !read.ok()) {
       const bool told = !read.detail().reason.empty();
@@ -133,14 +157,13 @@ Result<CompletionRequest> parse_completion(std::string_view body, Api api,
     OUTRIDER_RETURN_IF_ERROR(read_tool_use(ordered, json, api, request.tool_use));
   }
   OUTRIDER_RETURN_IF_ERROR(read_answer_form(ordered, request));
+  if (json.value(prompt_field(api), Json()).is_null()) return missing(prompt_field(api));
   if (api == Api::kResponses) {
     OUTRIDER_RETURN_IF_ERROR(check_response_request(ordered, request));
   }
-  if (request.is_chat() ? request.messages.empty() : request.prompts.empty()) {
-    return missing(prompt_field(api));
-  }
   OUTRIDER_RETURN_IF_ERROR(check_choices(request));
   OUTRIDER_RETURN_IF_ERROR(check_logprobs(request));
+  OUTRIDER_RETURN_IF_ERROR(check_echo(request));
   return request;
 }
 

@@ -49,18 +49,20 @@ struct CompletionRequest {
   bool shows_reasoning = true;               // else what was read apart is left out
   std::vector<PromptText> prompts = {};      // of a plain completion
   RawOptions raw = {};                       // how they become tokens
+  std::string suffix = {};                   // stands behind their answers; empty: none
   std::int64_t choices = 1;                  // of each prompt
   std::optional<std::int64_t> best_of = {};
   std::string form_field = {};  // that asks for the answer's form (params); empty: none does
   bool wants_logprobs = false;  // of a conversation; params.text.top_logprobs says how many
   bool echo = false;            // an answer begins with its prompt
+  bool shows_answer = true;     // else (max_tokens is 0) it is its prompt alone
   CompletionParams params = {};
   bool stream = false;
   AnswerExtras extras = {};
   std::string model = {};  // as the client names it
   // Fields that were ignored because they cannot change the text.
   std::vector<std::string> ignored = {};
-  nlohmann::ordered_json repeated = {};  // what a response has of its request
+  nlohmann::ordered_json repeated = {};  // what the answer says of its request
 };
 
 // defaults: for fields that the request does not name. Errors: those of body_fields.h.

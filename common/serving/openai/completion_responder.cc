@@ -22,6 +22,7 @@ std::string CompletionResponder::id() const {
 }
 
 bool CompletionResponder::show(std::span<const AnswerPiece> pieces) {
+  if (!form_.shows_answer) pieces = {};
   AnswerDelta delta;
   for (const AnswerPiece& piece : pieces) {
     const bool thought = parser_.is_in_reasoning();
@@ -68,6 +69,10 @@ void CompletionResponder::end(AnswerEnd end) {
   end.by_calls = !end.by_length && parser_.has_whole_calls();
   end.counts_prompt = form_.counts_prompt;
   end.usage.reasoning_tokens = so_far_.reasoning_tokens;
+  if (!form_.shows_answer) {
+    end.by_length = true;
+    end.usage.completion_tokens = end.usage.accepted_tokens = 0;
+  }
   bytes_sent_ += reply_->end({.index = form_.index,
                               .delta = std::move(whole_),
                               .end = std::move(end),

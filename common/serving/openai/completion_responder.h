@@ -34,6 +34,7 @@ class CompletionResponder final {
     std::string begins_with = {};  // is shown before the text
     bool counts_prompt = true;  // in the reply's usage; of the choices of one prompt the first does
     std::optional<LogprobsForm> logprobs = {};  // nothing: none are wanted
+    bool shows_answer = true;                   // else it is `begins_with` alone
   };
   CompletionResponder(std::shared_ptr<CompletionReply> reply, Form form)
       : reply_(std::move(reply)), form_(std::move(form)), parser_(form_.syntax) {
@@ -42,6 +43,10 @@ class CompletionResponder final {
 
   // Sends the head of a stream, once. Does nothing for a whole answer.
   void begin() { reply_->begin(); }
+  // The log-probabilities of the prompt's next tokens, before the first token is shown.
+  void show_prompt(std::span<const TokenLogprobs> logprobs) {
+    if (form_.logprobs) form_.logprobs->add_prompt(logprobs);
+  }
   // Tokens as they are committed. False: the client is gone, or reads too slowly.
   bool show(std::span<const AnswerPiece> pieces);
   // Does nothing for a whole answer.

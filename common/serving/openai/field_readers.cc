@@ -48,19 +48,20 @@ Status read_seed(const Json& value, TextOptions& text) {
 }
 
 // Empty texts are passed over: they would end every answer before it begins.
-Status read_stop(const Json& value, std::vector<std::string>& out) {
+Status read_stop(const Json& value, std::vector<std::string>& out, std::string_view field) {
   const Json list = value.is_string() ? Json::array({value}) : value;
   const std::string expected =
       "a text, or a list of up to " + std::to_string(StopStrings::kMaxStops) + " texts";
-  if (!list.is_array()) return wrong("stop", expected);
+  if (!list.is_array()) return wrong(field, expected);
   out.clear();
   for (const Json& text : list) {
-    if (!text.is_string()) return wrong("stop", expected);
+    if (!text.is_string()) return wrong(field, expected);
     if (!text.get_ref<const std::string&>().empty()) out.push_back(text.get<std::string>());
   }
-  if (out.size() > StopStrings::kMaxStops) return wrong("stop", expected);
+  if (out.size() > StopStrings::kMaxStops) return wrong(field, expected);
   const Status usable = StopStrings::create(out).status();
-  return usable.ok() ? usable : usable.with_detail({.reason = "invalid_value", .field = "stop"});
+  if (usable.ok()) return usable;
+  return usable.with_detail({.reason = "invalid_value", .field = std::string(field)});
 }
 
 Status read_stream_options(const Json& value, AnswerExtras& extras) {

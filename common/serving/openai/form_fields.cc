@@ -155,13 +155,13 @@ Result<AskedForm> read_form(const Value& body) {
   return form;
 }
 
-Result<AskedForm> read_text_form(const Value& text) {
-  AskedForm form{.field = "text.format"};
+Result<AskedForm> read_text_form(const Value& text, const std::string& of) {
+  AskedForm form{.field = of + ".format"};
   if (text.is_null()) return AskedForm();
-  if (!text.is_object()) return wrong("text", "an object with format");
+  if (!text.is_object()) return wrong(of, "an object with format");
   for (const auto& [key, each] : text.items()) {
     if (key != "format" && !each.is_null() && !asks_for_nothing(key, each)) {
-      return unsupported("text." + key);
+      return unsupported(of + "." + key);
     }
   }
   const Value format = text.value("format", Value());

@@ -31,7 +31,8 @@ struct AskedForm {
 // body: its keys in the client's order, as a schema's properties are written in that order. Refused
 // where two fields ask for a form.
 Result<AskedForm> read_form(const nlohmann::ordered_json& body);
-// A response's form, {"format": {"type": ..}}, which stands in the place of all these fields.
-Result<AskedForm> read_text_form(const nlohmann::ordered_json& text);
+// The form that another interface asks for in one object, {"format": {"type": ..}}, which stands in
+// the place of all these fields. of: the object's field.
+Result<AskedForm> read_text_form(const nlohmann::ordered_json& text, const std::string& of);
 
 }  // namespace outrider

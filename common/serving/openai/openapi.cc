@@ -98,6 +98,8 @@ OrderedJson openapi_document() {
         {"/v1/responses",
          post("Answers a conversation, in the form of OpenAI's responses.",
               body_schema(Api::kResponses), "A response, or events that build one.")},
+        {"/v1/messages", post("Answers a conversation, in the form of Anthropic's messages.",
+                              body_schema(Api::kMessages), "A message, or events that build one.")},
         {"/v1/completions", post("Completes a text.", body_schema(Api::kCompletions),
                                  "A text_completion, or events of it.")},
         {"/v1/models", get("Lists the model and its levels.", "{\"data\": [..]}")},

@@ -11,6 +11,7 @@
 #include "common/serving/openai/chat_fields.h"
 #include "common/serving/openai/field_readers.h"
 #include "common/serving/openai/form_fields.h"
+#include "common/serving/openai/message_fields.h"
 #include "common/serving/openai/response_fields.h"
 
 namespace outrider {
@@ -120,12 +121,32 @@ std::vector<RequestField> prompt_fields() {
                  read_input)),
       only(kResponse, other("instructions", type("string"), "A system message before all others.",
                             read_instructions)),
+      only(kMessage,
+           other("messages", {{"type", "array"}, {"minItems", 1}},
+                 "The conversation so far. A message has a role (user, assistant) and content, a "
+                 "text or blocks of type text; an assistant's also of tool_use and of thinking, "
+                 "which is passed over; a user's also of tool_result, which begins with Error: "
+                 "where is_error is true. It must be there.",
+                 read_message_list)),
+      only(kMessage, other("system", {{"type", OrderedJson::array({"string", "array"})}},
+                           "A system message before all others, a text or blocks of type text.",
+                           read_system)),
       only(kCompletion, other("prompt", {{"type", OrderedJson::array({"string", "array"})}},
                               "The text to complete, or ids of tokens, or a list of either, each "
                               "of which is answered. It must be there.",
                               [](const Json& value, Request& request) {
                                 return read_prompts(value, request.prompts);
                               })),
+      only(kCompletion,
+           other(
+               "suffix", type("string"),
+               "The text behind the answer, which then stands between prompt and suffix, where the "
+               "tokenizer has marks for that. Special tokens that both spell out stay text.",
+               [](const Json& value, Request& request) {
+                 if (!value.is_string()) return wrong("suffix", "a text");
+                 request.suffix = value.get<std::string>();
+                 return Status();
+               })),
       other("model", type("string"),
             "Any name; NAME@LEVEL chooses a level of an elastic model, NAME@auto by its slo.",
             read_model),
@@ -217,6 +238,48 @@ std::vector<RequestField> response_fields() {
   return all;
 }
 
+// A message's names of what chats have in another form.
+std::vector<RequestField> message_fields() {
+  std::vector<RequestField> all = {
+      other("tools", {{"type", "array"}, {"maxItems", kMaxTools}},
+            "Functions that the answer may call: {\"name\", \"description\", \"input_schema\", "
+            "\"strict\"}. There are no built-in tools.",
+            read_later),
+      other("tool_choice", type("object"),
+            "Whether the answer may call tools: {\"type\": \"auto\"}, none; any, or {\"type\": "
+            "\"tool\", \"name\"}: it is calls, whose input fits the tool's schema. With "
+            "disable_parallel_tool_use true an answer has at most one call.",
+            read_later),
+      other("output_config", type("object"),
+            "The form of the answer, as format: {\"type\": \"json_schema\", \"schema\"}. An effort "
+            "is refused.",
+            read_later),
+      other(
+          "thinking", type("object"),
+          "{\"type\": \"adaptive\"} or enabled: enable_thinking is true in the chat template, and "
+          "the answer has blocks of thinking, unless display is omitted. disabled: it is false. "
+          "budget_tokens is refused. Without it: what the model thinks is left out.",
+          read_thinking),
+      other("stop_sequences", {{"type", "array"}, {"maxItems", StopStrings::kMaxStops}},
+            "Texts before which the answer ends.",
+            [](const Json& value, Request& request) {
+              if (!value.is_array()) return wrong("stop_sequences", "a list of texts");
+              return read_stop(value, request.params.text.stop, "stop_sequences");
+            }),
+      whole(
+          "max_tokens", 1,
+          +[](Request& request) -> std::int64_t& { return request.params.text.max_tokens; },
+          "Most tokens of an answer; without it: as many as the context holds."),
+      other("service_tier", one_of({"auto", "standard_only"}), "Both are the default here.",
+            [](const Json& value, Request& /*request*/) {
+              const bool is_known = value == "auto" || value == "standard_only";
+              return is_known ? Status() : wrong("service_tier", "auto or standard_only", value);
+            }),
+  };
+  for (RequestField& field : all) field.use = kMessage;
+  return all;
+}
+
 std::vector<RequestField> answer_form_fields() {
   std::vector<RequestField> all;
   for (const FormField& field : form_fields()) {
@@ -261,13 +324,13 @@ std::vector<RequestField> choice_fields() {
       only(kChat, yes_or_no(
                       "logprobs", [](Request& request) -> bool& { return request.wants_logprobs; },
                       "Whether the answer has the log-probability of each of its tokens; false.")),
-      only(kConversation,
+      only(kOpenaiChat,
            logprobs("top_logprobs",
                     "How many of the likeliest tokens come with each; needs logprobs.")),
       only(kCompletion,
            logprobs("logprobs",
                     "The answer has the log-probability of each of its tokens, with so "
-                    "many of the likeliest.")),
+                    "many of the likeliest; with echo, the prompt's tokens have theirs, too.")),
       only(kChoices, other("n", {{"type", "integer"}, {"minimum", 1}, {"maximum", kMaxChoices}},
                            "Choices of each prompt; the first has the seed itself, each other one "
                            "a seed made of "
@@ -323,14 +386,21 @@ std::vector<RequestField> end_fields() {
   return {
       only(kChoices, whole("max_completion_tokens", 1, length,
                            "Most tokens of an answer; without it: as many as the context holds.")),
-      only(kChoices, whole("max_tokens", 1, length, "The older name of max_completion_tokens.")),
-      other(
-          "stop",
-          {{"type", OrderedJson::array({"string", "array"})}, {"maxItems", StopStrings::kMaxStops}},
-          "A text before which the answer ends, or a list of such; empty ones are passed over.",
-          [](const Json& value, Request& request) {
-            return read_stop(value, request.params.text.stop);
-          }),
+      only(kChat, whole("max_tokens", 1, length, "The older name of max_completion_tokens.")),
+      only(kCompletion,
+           whole("max_tokens", 0, length,
+                 "The older name of max_completion_tokens; 0, with echo: the answer is "
+                 "the prompt alone.")),
+      only(
+          kOpenai,
+          other(
+              "stop",
+              {{"type", OrderedJson::array({"string", "array"})},
+               {"maxItems", StopStrings::kMaxStops}},
+              "A text before which the answer ends, or a list of such; empty ones are passed over.",
+              [](const Json& value, Request& request) {
+                return read_stop(value, request.params.text.stop);
+              })),
       whole(
           "min_tokens", 0,
           +[](Request& request) -> std::int64_t& {
@@ -353,20 +423,21 @@ std::vector<RequestField> stream_fields() {
       yes_or_no(
           "stream", [](Request& request) -> bool& { return request.stream; },
           "Whether the answer comes as server-sent events, as it is made; false."),
-      other(
-          "stream_options", type("object"),
-          "include_usage: a last event has the usage; continuous_usage_stats: every event has it.",
-          [](const Json& value, Request& request) {
-            return read_stream_options(value, request.extras);
-          }),
+      only(kOpenai, other("stream_options", type("object"),
+                          "include_usage: a last event has the usage; continuous_usage_stats: "
+                          "every event has it.",
+                          [](const Json& value, Request& request) {
+                            return read_stream_options(value, request.extras);
+                          })),
       only(kCompletion, yes_or_no(
                             "echo", [](Request& request) -> bool& { return request.echo; },
                             "Whether the answer's text begins with the prompt's; false.")),
-      other("service_tier", one_of({"auto", "default", "flex", "priority"}),
-            "How urgent the answer is beside others; priority needs a key with that right.",
-            [](const Json& value, Request& request) {
-              return read_service_tier(value, request.params.text.service_tier);
-            }),
+      only(kOpenai,
+           other("service_tier", one_of({"auto", "default", "flex", "priority"}),
+                 "How urgent the answer is beside others; priority needs a key with that right.",
+                 [](const Json& value, Request& request) {
+                   return read_service_tier(value, request.params.text.service_tier);
+                 })),
       other("slo", type("object"),
             "The time that an answer may take: time_ms, ttft_ms, tpot_ms, strict, unverified "
             "(docs/elastic.md).",
@@ -389,8 +460,9 @@ std::vector<RequestField> stream_fields() {
 std::span<const RequestField> request_fields() {
   static const std::vector<RequestField> kFields = [] {
     std::vector<RequestField> all;
-    for (auto* const fields : {prompt_fields, tool_fields, response_fields, answer_form_fields,
-                               choice_fields, setting_fields, end_fields, stream_fields}) {
+    for (auto* const fields :
+         {prompt_fields, tool_fields, response_fields, message_fields, answer_form_fields,
+          choice_fields, setting_fields, end_fields, stream_fields}) {
       std::ranges::move(fields(), std::back_inserter(all));
     }
     return all;

@@ -21,9 +21,12 @@ enum class FieldUse : std::uint8_t {
   kCompletion = 1,
   kChat = 2,
   kResponse = 4,
+  kMessage = 8,
   kChoices = kCompletion | kChat,
-  kConversation = kChat | kResponse,
-  kAll = kChoices | kResponse,
+  kOpenaiChat = kChat | kResponse,
+  kConversation = kOpenaiChat | kMessage,
+  kOpenai = kChoices | kResponse,
+  kAll = kOpenai | kMessage,
 };
 
 struct RequestField {

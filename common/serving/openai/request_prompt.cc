@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/serving/openai/body_fields.h"
+#include "common/serving/openai/fill_in.h"
 #include "common/serving/tools/call_frames.h"
 #include "common/serving/tools/template_calls.h"
 
@@ -116,9 +117,17 @@ Result<RequestPrompt> encode_request(const Tokenizer& tokenizer, const Completio
                                      const ChatForm& form, Position context) {
   RequestPrompt made;
   if (!request.is_chat()) {
+    const bool fills_in = !request.suffix.empty();
+    const RawOptions raw = fills_in ? RawOptions{false, false} : request.raw;
+    OUTRIDER_RETURN_IF_ERROR(check_text_fits(tokenizer, request.suffix.size(), context));
     for (const PromptText& prompt : request.prompts) {
       OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded,
-                                encode_plain(tokenizer, prompt, request.raw, context));
+                                encode_plain(tokenizer, prompt, raw, context));
+      if (fills_in) {
+        const bool frame = prompt.ids.empty() && request.raw.add_special;
+        OUTRIDER_ASSIGN_OR_RETURN(encoded,
+                                  encode_between(tokenizer, encoded.ids, request.suffix, frame));
+      }
       made.prompts.push_back(std::move(encoded));
     }
     return made;

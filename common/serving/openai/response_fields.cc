@@ -164,7 +164,6 @@ Status read_reasoning(const Json& value) {
 }
 
 Status check_response_request(const OrderedJson& body, CompletionRequest& request) {
-  if (body.value("input", OrderedJson()).is_null()) return missing("input");
   if (request.messages.empty() || request.messages.back().role == ChatRole::kAssistant) {
     return wrong("input", "ended by an item that is not the assistant's own");
   }

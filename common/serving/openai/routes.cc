@@ -27,6 +27,7 @@ std::int64_t seconds_since_1970() {
 std::string new_id(Api api) {
   const char* const kind = api == Api::kChat        ? "chatcmpl-"
                            : api == Api::kResponses ? "resp_"
+                           : api == Api::kMessages  ? "msg_"
                                                     : "cmpl-";
   return kind + random_id();
 }
@@ -149,6 +150,22 @@ Status compile_form(const OpenaiService& service, const HttpRequest& request,
   return {};
 }
 
+// The log-probabilities of prompts that one reply may have.
+Status check_prompt_logprobs(const CompletionRequest& asked, const RequestPrompt& encoded) {
+  if (!asked.params.text.prompt_logprobs) return {};
+  std::uint64_t wanted = 0;
+  for (const EncodedPrompt& prompt : encoded.prompts) {
+    wanted += prompt_logprobs_of(prompt.ids.size(), asked.params.text.top_logprobs.value_or(0));
+  }
+  wanted *= static_cast<std::uint64_t>(asked.choices);
+  if (wanted <= kMaxPromptLogprobs) return {};
+  return wrong("logprobs",
+               "such that all prompts' tokens (echo) and the likeliest at their places are "
+               "at most " +
+                   std::to_string(kMaxPromptLogprobs) + " together, and they are " +
+                   std::to_string(wanted) + ". Remedy: fewer prompts, choices or logprobs");
+}
+
 // Starts an answer for each choice of each prompt. Where one is refused, all are.
 Status answer(const OpenaiService& service, const HttpRequest& request, CompletionRequest& asked,
               RequestPrompt encoded, const std::shared_ptr<HttpExchange>& exchange,
@@ -168,12 +185,14 @@ Status answer(const OpenaiService& service, const HttpRequest& request, Completi
     CompletionResponder::Form form{.index = index,
                                    .prompt_tokens = prompt.ids.size(),
                                    .syntax = encoded.syntax,
-                                   .counts_prompt = index % each == 0};
+                                   .counts_prompt = index % each == 0,
+                                   .shows_answer = asked.shows_answer};
     if (asked.echo) {
       OUTRIDER_ASSIGN_OR_RETURN(form.begins_with, service.tokenizer->decode(prompt.ids, true));
     }
     if (asked.params.text.top_logprobs) {
       form.logprobs.emplace(*service.tokenizer, asked.is_chat());
+      if (asked.params.text.prompt_logprobs) form.logprobs->begin_with(prompt.ids);
     }
     CompletionParams params = asked.params;
     params.text.choice.seed = seed_of_choice(params.text.choice.seed, index % each);
@@ -206,6 +225,7 @@ Status complete(const OpenaiService& service, Api api, const HttpRequest& reques
     asked.params.text.choice.settings.constraint = {.spec = std::move(encoded->form)};
     asked.form_field = encoded->form_field;
   }
+  OUTRIDER_RETURN_IF_ERROR(check_prompt_logprobs(asked, *encoded));
   OUTRIDER_RETURN_IF_ERROR(compile_form(service, request, asked));
   for (const std::string& field : asked.ignored) {
     ignored.log_new(LogLevel::kInfo, field,
@@ -221,6 +241,8 @@ Status complete(const OpenaiService& service, Api api, const HttpRequest& reques
   AnswerName name =
       new_answer(level.empty() ? shown : shown + "@" + level, api, asked.params.text.service_tier);
   name.repeated = std::move(asked.repeated);
+  // A stream of a message begins with the length of its prompt.
+  if (api == Api::kMessages) name.repeated["input_tokens"] = encoded->prompts.front().ids.size();
   return answer(service, request, asked, *std::move(encoded), exchange, name);
 }
 
@@ -232,9 +254,13 @@ HttpRoute completion_route(const OpenaiService& service, const char* path, Api a
         with_prompt_field(complete(service, api, request, exchange, *ignored), api);
     if (status.ok()) return;
     if (service.on_refused) service.on_refused(request, status);
-    exchange->respond(error_response(status));
+    exchange->respond(error_response(status, std::nullopt, error_form_of(api)));
   };
-  return {.method = "POST", .path = path, .handler = answer, .check = service.check};
+  return {.method = "POST",
+          .path = path,
+          .handler = answer,
+          .check = service.check,
+          .error_form = error_form_of(api)};
 }
 
 }  // namespace
@@ -259,6 +285,7 @@ std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
   std::vector<HttpRoute> routes = token_routes(*service.tokenizer, service.check);
   routes.push_back(completion_route(service, "/v1/chat/completions", Api::kChat, ignored));
   routes.push_back(completion_route(service, "/v1/responses", Api::kResponses, ignored));
+  routes.push_back(completion_route(service, "/v1/messages", Api::kMessages, ignored));
   routes.push_back(completion_route(service, "/v1/completions", Api::kCompletions, ignored));
   for (HttpRoute& route : routes) route.is_slow = true;  // texts may be long
   for (const char* path : {"/v1/models", "/v1/models/*"}) {
@@ -274,8 +301,9 @@ std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
 
 std::vector<HttpRoute> closed_openai_routes(const std::string& why) {
   std::vector<HttpRoute> routes;
-  for (const char* path : {"/v1/chat/completions", "/v1/responses", "/v1/completions", "/tokenize",
-                           "/detokenize", "/v1/models", "/v1/models/*", "/openapi.json"}) {
+  for (const char* path :
+       {"/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/completions", "/tokenize",
+        "/detokenize", "/v1/models", "/v1/models/*", "/openapi.json"}) {
     const bool is_page =
         std::string_view(path).starts_with(kModels) || path == std::string_view("/openapi.json");
     routes.push_back(page_route(is_page ? "GET" : "POST", path, nullptr,

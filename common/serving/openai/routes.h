@@ -1,7 +1,8 @@
-// OpenAI's routes for any program that can answer a prompt, and two of llama.cpp's.
+// OpenAI's routes for any program that can answer a prompt, one of Anthropic's, and two of
+// llama.cpp's.
 //
 //   POST /v1/chat/completions  /v1/responses
-//        /v1/completions                         answers, whole or streamed
+//        /v1/messages  /v1/completions           answers, whole or streamed
 //   GET  /v1/models  /v1/models/ID
 //   POST /tokenize  /detokenize                  token_routes.h
 //   GET  /openapi.json                           their reference

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/engine/text/pipeline/utf8.h"
+#include "common/engine/text/streaming_detokenizer.h"
 
 namespace outrider {
 namespace {
@@ -33,7 +35,7 @@ std::size_t characters(std::string_view text) {
 }  // namespace
 
 OrderedJson LogprobsForm::of(std::span<const AnswerPiece> pieces) {
-  OrderedJson all;
+  OrderedJson all = std::exchange(begun_, nullptr);
   for (const AnswerPiece& piece : pieces) {
     if (!piece.logprobs) continue;
     if (is_chat_) {
@@ -45,18 +47,50 @@ OrderedJson LogprobsForm::of(std::span<const AnswerPiece> pieces) {
       all["content"].push_back(std::move(token));
       continue;
     }
-    const std::string text = replace_ill_formed(bytes_of(*tokenizer_, piece.id));
-    OrderedJson top = OrderedJson::object();
-    for (const Candidate& one : piece.logprobs->top) {
-      top[replace_ill_formed(bytes_of(*tokenizer_, one.token))] = one.score;
-    }
-    all["tokens"].push_back(text);
-    all["token_logprobs"].push_back(piece.logprobs->chosen);
-    all["top_logprobs"].push_back(std::move(top));
-    all["text_offset"].push_back(offset_);
-    offset_ += characters(text);
+    add(piece.id, &*piece.logprobs, all);
+    offset_ += characters(replace_ill_formed(bytes_of(*tokenizer_, piece.id)));
   }
   return all;
+}
+
+// A plain completion's. logprobs: null: there are none of this token.
+void LogprobsForm::add(TokenId id, const TokenLogprobs* logprobs, OrderedJson& all) const {
+  OrderedJson top;
+  if (logprobs != nullptr) {
+    top = OrderedJson::object();
+    for (const Candidate& one : logprobs->top) {
+      top[replace_ill_formed(bytes_of(*tokenizer_, one.token))] = one.score;
+    }
+  }
+  all["tokens"].push_back(replace_ill_formed(bytes_of(*tokenizer_, id)));
+  all["token_logprobs"].push_back(logprobs != nullptr ? OrderedJson(logprobs->chosen)
+                                                      : OrderedJson());
+  all["top_logprobs"].push_back(std::move(top));
+  all["text_offset"].push_back(offset_);
+}
+
+// The prompt's text leaves out special tokens, and a tokenizer may leave out a space at its
+// beginning, so offsets are counted in the text itself.
+void LogprobsForm::begin_with(std::vector<TokenId> prompt) {
+  if (prompt.empty()) return;
+  prompt_ = std::move(prompt);
+  StreamingDetokenizer text(*tokenizer_);
+  std::size_t end = 0;
+  for (const TokenId id : prompt_) {
+    prompt_offsets_.push_back(end);
+    if (const Result<std::string> piece = text.push(id); piece.ok()) end += characters(*piece);
+  }
+  prompt_offsets_.push_back(end + characters(text.finish()));
+  add(prompt_.front(), nullptr, begun_);
+  offset_ = prompt_offsets_[++prompt_known_];
+}
+
+void LogprobsForm::add_prompt(std::span<const TokenLogprobs> logprobs) {
+  for (const TokenLogprobs& one : logprobs) {
+    if (prompt_known_ >= prompt_.size()) return;
+    add(prompt_[prompt_known_], &one, begun_);
+    offset_ = prompt_offsets_[++prompt_known_];
+  }
 }
 
 void LogprobsForm::append(OrderedJson& all, const OrderedJson& more) {

@@ -37,6 +37,7 @@ class StreamSpans final {
   void on_message(const Usage& usage);
   void on_message(const Notice& notice);
   void on_message(const Progress&) {}
+  void on_message(const PromptLogprobs&) {}
   void end(const std::string& error);
 
   Tracer& tracer_;

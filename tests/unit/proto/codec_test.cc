@@ -63,6 +63,9 @@ TEST(Codec, OpenKeepsEveryField) {
   Open asked = sent;
   asked.top_logprobs = 0;
   EXPECT_EQ(through_the_wire(asked).top_logprobs, 0u);
+  EXPECT_FALSE(through_the_wire(asked).prompt_logprobs);
+  asked.prompt_logprobs = true;
+  EXPECT_TRUE(through_the_wire(asked).prompt_logprobs);
   EXPECT_EQ(open.tokenizer_hash, sent.tokenizer_hash);
   EXPECT_EQ(open.sampling, sent.sampling);
   EXPECT_EQ(open.seed, sent.seed);
@@ -262,6 +265,10 @@ TEST(Codec, PassesKeepEveryField) {
       {.chosen = -0.5f, .top = {{9, -0.5f}, {0, -3}}}, {.chosen = -7}, {.chosen = 0}};
   EXPECT_EQ(through_the_wire_down(Verdict{.tokens = {9, 8, 7}, .logprobs = logprobs}).logprobs,
             logprobs);
+  const PromptLogprobs scored = through_the_wire_down(PromptLogprobs{7, logprobs});
+  EXPECT_EQ(scored.position, 7);
+  EXPECT_EQ(scored.logprobs, logprobs);
+  EXPECT_FALSE(parse_server_message(serialize(ServerMessage(PromptLogprobs{7, {}}))).ok());
   const Verdict verdict =
       through_the_wire_down(Verdict{3, 40, {9, 8, 7}, 6, {1ms, 2ms, 3ms, Load::kBusy}, 4ms, 17, 5});
   EXPECT_EQ(verdict.pass, 3u);

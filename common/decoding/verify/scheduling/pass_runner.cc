@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "common/base/thread_pool.h"
 #include "common/decoding/verify/session/session.h"
 #include "common/engine/model/row_check.h"
 #include "common/engine/sampling/noise.h"
@@ -25,11 +26,11 @@ void PassRunner::place(std::span<Rider> riders) {
   std::size_t wanted = 0;
   for (Rider& rider : riders) {
     rider.first_row = rows_.size();
-    rider.first_logits = wanted;
+    rider.first_logits = wanted + rider.plan.scored_rows();
     rider.status = append_rows(rider);
     rider.rows = rows_.size() - rider.first_row;
     if (rider.status.ok()) {
-      wanted += rider.plan.decides ? 1 + rider.plan.nodes.size() : 0;
+      wanted = rider.first_logits + (rider.plan.decides ? 1 + rider.plan.nodes.size() : 0);
     } else {
       rows_.resize(rider.first_row);
       rider.rows = 0;
@@ -42,6 +43,9 @@ void PassRunner::compute(std::span<Rider> riders, const PassWatch& watch) {
   output_.tap = watch.tap;
   output_.pruner = watch.pruner;
   output_.row_logits = nullptr;
+  // All logits of rows that are scored are wanted.
+  const auto scores = [](const Rider& rider) { return rider.plan.scores; };
+  output_.on_demand = on_demand_ && std::ranges::none_of(riders, scores);
   listen_to(riders);
   const Status pass = rows_.empty() ? Status() : model_.forward(rows_, output_);
   if (!pass.ok()) output_.row_logits = nullptr;
@@ -84,6 +88,11 @@ Status PassRunner::result_of(const Rider& rider, const Status& pass) const {
 }
 
 Status PassRunner::check_logits(const Rider& rider) const {
+  const std::size_t scored = rider.plan.scored_rows();
+  for (std::size_t index = 0; index < scored; ++index) {
+    OUTRIDER_RETURN_IF_ERROR(check_logits_of(rows_, rider.first_row + index, output_,
+                                             rider.first_logits - scored + index));
+  }
   const std::size_t wanted = rider.plan.decides ? 1 + rider.plan.nodes.size() : 0;
   for (std::size_t row = 0; row < wanted; ++row) {
     if (!has_logits(rider, row) || chosen(rider, row)) continue;
@@ -112,9 +121,10 @@ Status PassRunner::append_rows(const Rider& rider) {
   Slot above = kRootSlot;
   for (const TokenId token : plan.tokens) {
     OUTRIDER_ASSIGN_OR_RETURN(above, slots.append(above));
-    rows_.push_back({.cache = rider.cache, .slot = above, .token = token, .wants_logits = false});
+    rows_.push_back(
+        {.cache = rider.cache, .slot = above, .token = token, .wants_logits = plan.scores});
   }
-  rows_.back().wants_logits = plan.decides;
+  rows_.back().wants_logits = plan.decides || plan.scores;
   rows_.back().choice = rider.choice;
   for (const PassPlan::NodeRow& node : plan.nodes) {
     // Parent -1 lands on the last of the tokens.
@@ -174,8 +184,24 @@ Result<TokenId> ChosenWalk::choose_from(std::span<const float> logits, const Rid
                                std::to_string(position) + ". Remedy: forbid less");
   }
   const TokenId token = choose(adjusted, open.sampling, open.seed, position);
-  if (open.top_logprobs) logprobs_.push_back(logprobs_of(logits, token, *open.top_logprobs));
+  if (open.top_logprobs) logprobs_.walk.push_back(logprobs_of(logits, token, *open.top_logprobs));
   return token;
+}
+
+void ChosenWalk::score(const Rider& rider, const VerifySession& session, const PassRunner& runner) {
+  const std::span<const TokenId> text = session.tree().text();
+  const auto next = static_cast<std::size_t>(rider.plan.position) + 1;
+  const std::uint32_t top = session.opened().top_logprobs.value_or(0);
+  std::vector<TokenLogprobs>& scored = logprobs_.scored;
+  scored.resize(rider.plan.scored_rows());
+  const auto score_some = [&](std::int64_t begin, std::int64_t end) {
+    for (auto index = static_cast<std::size_t>(begin); index < static_cast<std::size_t>(end);
+         ++index) {
+      scored[index] = logprobs_of(runner.scored_logits(rider, index), text[next + index], top);
+    }
+  };
+  if (runner.threads() == nullptr) return score_some(0, std::ssize(scored));
+  runner.threads()->parallel_for(std::ssize(scored), 1, score_some);
 }
 
 Status ChosenWalk::run(const Rider& rider, const VerifySession& session, const PassRunner& runner) {

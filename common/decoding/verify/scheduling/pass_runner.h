@@ -40,9 +40,11 @@ struct Rider {
 
   // Set by the runner.
   Status status = {};
-  std::size_t rows = 0;          // that the pass computes for it: plan.rows(), or none if it failed
-  std::size_t first_row = 0;     // of those, in the pass
-  std::size_t first_logits = 0;  // the same among the rows that want logits
+  std::size_t rows = 0;       // that the pass computes for it: plan.rows(), or none if it failed
+  std::size_t first_row = 0;  // of those, in the pass
+  // Among the rows that want logits, the first behind which a token is chosen. The rows that the
+  // plan scores come right before it.
+  std::size_t first_logits = 0;
 };
 
 // The observers of the rows of a pass while it runs; null means none.
@@ -54,9 +56,8 @@ struct PassWatch {
 class PassRunner final {
  public:
   // on_demand: a model may compute logits as they are asked for.
-  explicit PassRunner(Model& model, bool on_demand = false) : model_(model) {
-    output_.on_demand = on_demand;
-  }
+  explicit PassRunner(Model& model, bool on_demand = false)
+      : model_(model), on_demand_(on_demand) {}
 
   // Gives all riders their rows and slots. One that fails is none of the pass: its cache holds what
   // it held before.
@@ -88,6 +89,10 @@ class PassRunner final {
   std::span<const float> logits(const Rider& rider, std::size_t row) const {
     return output_.row(rider.first_logits + row);
   }
+  // The same, of a row that the plan scores, by its index among them.
+  std::span<const float> scored_logits(const Rider& rider, std::size_t index) const {
+    return output_.row(rider.first_logits - rider.plan.scored_rows() + index);
+  }
 
   // Commits the plan's tokens and the path to node `leaf` (-1: no node); frees all other rows.
   void keep(const Rider& rider, std::int32_t leaf);
@@ -103,6 +108,7 @@ class PassRunner final {
   }
 
   Model& model_;
+  const bool on_demand_;
   std::vector<Row> rows_;                            // by rider: tokens, then nodes
   std::vector<const std::atomic<bool>*> abandoned_;  // of the riders of the pass
   PassOutput output_;
@@ -112,15 +118,18 @@ class PassRunner final {
 // anything is committed. It changes nothing but itself, so those of several riders may be taken
 // side by side.
 //
-//   (clear (run | run_on_demand)? chosen*)*
+//   (clear score? (run | run_on_demand)? chosen*)*
 class ChosenWalk final {
  public:
   void clear() {
     chosen_.clear();
-    logprobs_.clear();
+    logprobs_ = {};
   }
   bool is_done() const { return !chosen_.empty(); }
 
+  // The log-probabilities of the text's tokens behind the rows that the plan scores, by the model's
+  // threads.
+  void score(const Rider& rider, const VerifySession& session, const PassRunner& runner);
   // rider: the session's, whose rows `runner` has computed, with their logits. FAILED_PRECONDITION:
   // the answer's settings forbid every token.
   Status run(const Rider& rider, const VerifySession& session, const PassRunner& runner);
@@ -131,16 +140,16 @@ class ChosenWalk final {
 
   // The token chosen behind this row, in Chooser's numbering; nothing where the walk did not come.
   std::optional<TokenId> chosen(std::size_t row) const { return chosen_.at(row); }
-  // The log-probabilities of the walk's tokens, in order; empty unless the session asked.
-  std::vector<TokenLogprobs> take_logprobs() { return std::exchange(logprobs_, {}); }
+  // In order; empty unless the session asked.
+  PassLogprobs take_logprobs() { return std::exchange(logprobs_, {}); }
 
  private:
   Result<TokenId> choose_from(std::span<const float> logits, const Rider& rider,
                               const VerifySession& session, std::size_t row);
 
   std::vector<std::optional<TokenId>> chosen_;  // by row
-  std::vector<TokenLogprobs> logprobs_;         // by token of the walk
-  std::vector<float> adjusted_;                 // reused from row to row
+  PassLogprobs logprobs_;
+  std::vector<float> adjusted_;  // reused from row to row
 };
 
 // Rows to compute for a walk that stands at `row`, in Chooser's numbering: itself, then the

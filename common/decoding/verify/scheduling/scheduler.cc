@@ -159,7 +159,9 @@ void Scheduler::finish(TimePoint now) {
 void Scheduler::choose(std::span<Rider> riders) {
   std::vector<std::pair<Rider*, VerifyStream*>> choosing;
   for (Rider& rider : riders) {
-    if (rider.status.ok()) choosing.emplace_back(&rider, &sessions_.find(rider.stream)->second);
+    if (!rider.status.ok()) continue;
+    choosing.emplace_back(&rider, &sessions_.find(rider.stream)->second);
+    choosing.back().second->score(rider, runner_);
   }
   const auto choose_some = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {

@@ -33,11 +33,20 @@ struct PassPlan {
   // The guesses of the edge's draft by row_after(), drafted or not. Empty if they are not known.
   std::vector<std::vector<DraftCandidate>> candidates = {};
   bool decides = true;  // false: a chunk of the prefill, wants no logits
+  bool scores = false;  // logits are wanted behind each of `tokens`, for the token that follows it
   bool exits = false;   // the edge wants to hear of early exits
   std::uint32_t pass = 0;
   Duration queued{0};  // the session wanted the device for so long before the pass
 
   std::size_t rows() const { return tokens.size() + nodes.size(); }
+  // How many of `tokens` are scored: the last one of a pass that decides is followed by a choice.
+  std::size_t scored_rows() const { return scores ? tokens.size() - (decides ? 1 : 0) : 0; }
+};
+
+// The log-probabilities that a pass gives, where the Open asks for them.
+struct PassLogprobs {
+  std::vector<TokenLogprobs> scored = {};  // of the tokens behind the scored rows
+  std::vector<TokenLogprobs> walk = {};    // of the tokens of the walk
 };
 
 // The most that the owner of a session allows its pass to take.

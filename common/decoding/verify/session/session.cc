@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -11,6 +12,10 @@
 
 namespace outrider {
 namespace {
+
+// Log-probabilities of a prompt wait until they are so many, so that a long prompt has few
+// messages.
+constexpr std::uint64_t kScoredAtOnce = 4096;
 
 // Verdict::server_nodes of the walk to this node.
 std::uint64_t own_tokens(const PassPlan& plan, std::int32_t leaf) {
@@ -82,6 +87,7 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
                 end_rule_.stop_ids),
       policy_(open.policy),
       cached_end_(setup_.cached),
+      scored_end_(open.prompt_logprobs ? 0 : prefix_end_ - 1),
       acked_(prefix_end_),
       idle_since_(now),
       policy_since_(now),
@@ -195,8 +201,10 @@ void VerifySession::keep_cached(Position cached) {
   cached_end_ = cached;
 }
 
+// A scored row costs what a row of a verifying pass does, so a chunk has no more of them.
 std::size_t VerifySession::chunk_of(std::size_t most_tokens) const {
-  return std::min({missing(), std::size_t{setup_.prefill_chunk}, most_tokens});
+  const std::size_t most = is_scoring() ? limits_.max_rows : PassBounds::kAny;
+  return std::min({missing(), std::size_t{setup_.prefill_chunk}, most_tokens, most});
 }
 
 // The stated confidence of an edge's node counts as far as such statements were true before; that
@@ -261,6 +269,7 @@ PassPlan VerifySession::start(TimePoint now, const PassBounds& bounds) {
   const auto tokens = tree_.text().subspan(static_cast<std::size_t>(cached_end_), chunk);
   plan.tokens.assign(tokens.begin(), tokens.end());
   plan.decides = chunk == missing();
+  plan.scores = is_scoring();
   plan.exits = plan.decides && policy_.wants_exits;
   plan.pass = next_pass_;
   if (plan.decides) take_nodes(plan, bounds.nodes);
@@ -299,12 +308,13 @@ void VerifySession::end_node(std::int32_t node) {
 }
 
 std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& times, TimePoint now,
-                                   std::vector<TokenLogprobs> logprobs) {
+                                   PassLogprobs logprobs) {
   OUTRIDER_CHECK(plan_.has_value());
   timings_.computed += times.took;
   usage_.compute += times.share;
   batch_rows_ += times.rows;
   cached_end_ += static_cast<Position>(plan_->tokens.size());
+  if (plan_->scores) add_scored(*plan_, std::move(logprobs.scored));
   if (!plan_->decides) {
     plan_.reset();
     idle_since_ = now;
@@ -322,7 +332,7 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
   judge_confidences(*plan_, walked);
   verdict.server_nodes = own_tokens(*plan_, walked.leaf);
   verdict.tokens = std::move(walked.tokens);
-  verdict.logprobs = std::move(logprobs);
+  verdict.logprobs = std::move(logprobs.walk);
   recorder_.add_pass(*plan_, verdict.tokens.size() - 1,
                      static_cast<std::size_t>(std::popcount(verdict.server_nodes)), usage_.compute,
                      now);
@@ -344,6 +354,19 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
     finish_with(end_rule_.stops(last) ? FinishReason::kStop : FinishReason::kLength);
   }
   return walked.leaf;
+}
+
+// Rows that were read again, because their memory was lost, are counted once.
+void VerifySession::add_scored(const PassPlan& plan, std::vector<TokenLogprobs> logprobs) {
+  const auto known =
+      std::min(logprobs.size(), static_cast<std::size_t>(scored_end_ - plan.position));
+  const auto added = std::span(logprobs).subspan(known);
+  std::ranges::move(added, std::back_inserter(scored_));
+  scored_end_ += std::ssize(added);
+  const std::uint64_t waiting = prompt_logprobs_of(scored_.size(), open_.top_logprobs.value_or(0));
+  if (scored_.empty() || (is_scoring() && waiting < kScoredAtOnce)) return;
+  const Position first = scored_end_ - std::ssize(scored_) + 1;
+  messages_.emplace_back(PromptLogprobs{.position = first, .logprobs = std::exchange(scored_, {})});
 }
 
 // Judges, for the edge's nodes whose parent the walk reached, whether it went on to them.

@@ -84,6 +84,14 @@ class VerifySession final {
 
   // Text is read before the next verdict: the prompt, or all of it after keys and values were lost.
   bool is_prefilling() const { return next_pass_ == 0 || missing() > 1; }
+  // Log-probabilities of the prompt's tokens are wanted that no pass has given yet.
+  bool is_scoring() const { return scored_end_ < prefix_end_ - 1; }
+  // The beginning of the text whose keys and values may come from others, its last token excepted:
+  // all of it, or as much as needs not be computed for its logits.
+  std::span<const TokenId> reusable_text() const {
+    return is_scoring() ? tree_.text().first(static_cast<std::size_t>(scored_end_) + 1)
+                        : tree_.text();
+  }
   // From now on only the first positions of the text, less than tree().end(), have keys and values.
   // Not while a pass is in work.
   void keep_cached(Position cached);
@@ -108,9 +116,9 @@ class VerifySession final {
 
   // Ends it: walks the tree by `choose`, commits, tells the edge. Returns the last node of the
   // plan that stands: its path keeps keys and values, all other nodes lose them; -1: none does.
-  // logprobs: of the tokens of the walk, if the Open asked for them.
+  // logprobs: as far as the Open asked for them.
   std::int32_t finish(const Chooser& choose, const RiderTimes& times, TimePoint now,
-                      std::vector<TokenLogprobs> logprobs = {});
+                      PassLogprobs logprobs = {});
 
   // The walk that finish() would take with these choices, for a prediction of them. `plan` is the
   // one that start() gave, and its pass is not finished.
@@ -151,6 +159,7 @@ class VerifySession final {
   Status on_grow(const Grow& grow);
   Status on_policy(const Policy& policy, TimePoint now);
   void note_requests(TimePoint now);
+  void add_scored(const PassPlan& plan, std::vector<TokenLogprobs> logprobs);
   void finish_with(FinishReason reason);
   bool paused() const;
   void take_nodes(PassPlan& plan, std::size_t most_nodes);
@@ -171,6 +180,9 @@ class VerifySession final {
   RowAdjuster adjuster_;
   Policy policy_;
   Position cached_end_;  // committed positions with keys and values
+  // The rows below it need no logits, for the log-probabilities of the prompt's tokens.
+  Position scored_end_;
+  std::vector<TokenLogprobs> scored_;  // of the last tokens of those, not told yet
   Position acked_;
   Position asked_at_ = -1;  // where the last empty Grow that was not stale asked for a pass
   std::uint32_t next_pass_ = 0;

@@ -85,6 +85,24 @@ Status check_settings(const Open& open, const Target& target) {
                           "; expected 0 to the length of the prefix, " + std::to_string(length));
 }
 
+Status check_logprobs(const Open& open) {
+  const std::uint32_t top = open.top_logprobs.value_or(0);
+  if (top > kMaxTopLogprobs) {
+    return invalid_argument("top_logprobs = " + std::to_string(top) +
+                            " is too many. Remedy: ask for at most " +
+                            std::to_string(kMaxTopLogprobs));
+  }
+  if (!open.prompt_logprobs) return {};
+  if (!open.top_logprobs) {
+    return invalid_argument("Open.prompt_logprobs: without top_logprobs; expected both");
+  }
+  if (prompt_logprobs_of(open.prefix.size(), top) <= kMaxPromptLogprobs) return {};
+  return invalid_argument("log-probabilities of a prompt of " + std::to_string(open.prefix.size()) +
+                          " tokens, each with " + std::to_string(top) +
+                          " of the likeliest, are more than " + std::to_string(kMaxPromptLogprobs) +
+                          ". Remedy: a shorter prompt, or fewer of the likeliest");
+}
+
 // Expected values are compared only if given.
 Status check_identity(const Open& open, const Target& target) {
   OUTRIDER_RETURN_IF_ERROR(check_version("Outrider's protocol", open.protocol_version,
@@ -193,11 +211,7 @@ Status check_open(const Open& open, const Target& target) {
   OUTRIDER_RETURN_IF_ERROR(check_tokens("prefix", open.prefix, target.limits.vocab_size));
   OUTRIDER_RETURN_IF_ERROR(check_tokens("stop_ids", open.stop_ids, target.limits.vocab_size));
   OUTRIDER_RETURN_IF_ERROR(check_settings(open, target));
-  if (open.top_logprobs.value_or(0) > kMaxTopLogprobs) {
-    return invalid_argument("top_logprobs = " + std::to_string(*open.top_logprobs) +
-                            " is too many. Remedy: ask for at most " +
-                            std::to_string(kMaxTopLogprobs));
-  }
+  OUTRIDER_RETURN_IF_ERROR(check_logprobs(open));
   return check_policy(open.policy);
 }
 

@@ -51,10 +51,13 @@ Status VerifyStream::lease(const Target& target, KvPool& pool, TimePoint now) {
   const auto length = static_cast<Position>(open.prefix.size());
   const Position first_part =
       length + std::min(open.end_position - length, kReservedAnswer) + target.limits.max_rows;
+  std::span<const TokenId> reusable = open.prefix;
+  // Keys and values that are kept have no logits: a prompt that is scored is computed anew.
+  if (open.prompt_logprobs) reusable = reusable.first(1);
   OUTRIDER_ASSIGN_OR_RETURN(
       lease_,
       pool.take({.id = open.replaced_session, .key = open.session_key, .owner = name_.owner},
-                open.prefix, static_cast<std::int32_t>(std::min(first_part, kMaxSlots)), now));
+                reusable, static_cast<std::int32_t>(std::min(first_part, kMaxSlots)), now));
   return {};
 }
 
@@ -89,11 +92,12 @@ Status VerifyStream::reserve(KvPool& pool, const PassBounds& bounds, TimePoint n
   if (!holds_memory()) {
     const std::span<const TokenId> text = session_->tree().text();
     const auto rows = static_cast<Position>(text.size()) + Position{session_->limits().max_rows};
-    OUTRIDER_ASSIGN_OR_RETURN(
-        lease_, pool.take(name_, text, static_cast<std::int32_t>(std::min(rows, kMaxSlots)), now));
+    OUTRIDER_ASSIGN_OR_RETURN(lease_,
+                              pool.take(name_, session_->reusable_text(),
+                                        static_cast<std::int32_t>(std::min(rows, kMaxSlots)), now));
     session_->keep_cached(lease_.cached);
   } else if (session_->is_prefilling()) {
-    session_->keep_cached(pool.extend(lease_, session_->tree().text(), now));
+    session_->keep_cached(pool.extend(lease_, session_->reusable_text(), now));
   }
   const std::size_t rows = session_->rows_at_most(bounds);
   const std::size_t nodes = std::min(rows, session_->tree().size());
@@ -101,7 +105,7 @@ Status VerifyStream::reserve(KvPool& pool, const PassBounds& bounds, TimePoint n
 }
 
 bool VerifyStream::will_be_read_by(const VerifyStream& other) const {
-  if (lease_.root != other.lease_.root) return false;
+  if (lease_.root != other.lease_.root || session_->is_scoring()) return false;
   const auto mine = session_->tree().text(), its = other.session_->tree().text();
   const auto alike = static_cast<std::size_t>(
       std::mismatch(mine.begin(), mine.end(), its.begin(), its.end()).first - mine.begin());
@@ -171,6 +175,10 @@ Status VerifyStream::finish_rows(Rider& rider, PassRunner& runner) {
   walk_.clear();
   if (!runner.demands() || !rider.plan.decides) return {};
   return walk_.run_on_demand(rider, *session_, runner);
+}
+
+void VerifyStream::score(const Rider& rider, const PassRunner& runner) {
+  if (rider.plan.scores) walk_.score(rider, *session_, runner);
 }
 
 Status VerifyStream::choose(const Rider& rider, const PassRunner& runner) {

@@ -1,7 +1,7 @@
 // One edge's stream as the scheduler keeps it: once Open came, a session with the KV cache and the
 // exit reports that belong to it.
 //
-//   assemble wait_for_place lease open (receive | start watch finish_rows choose finish)*
+//   assemble wait_for_place lease open (receive | start watch finish_rows score choose finish)*
 //   (retire | discard)
 //
 // Thread rule: owned by the scheduler's thread. Ownership: pool, runner, probe and pruner are the
@@ -108,6 +108,8 @@ class VerifyStream final {
   void watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner);
   // The runner has computed the rider's rows; chooses where logits come lazily. Errors: of those.
   Status finish_rows(Rider& rider, PassRunner& runner);
+  // Takes the log-probabilities of the prompt that the pass gives, if the session asked for some.
+  void score(const Rider& rider, const PassRunner& runner);
   // Chooses what has not been chosen yet. Changes nothing that others see, so that streams may
   // choose side by side. Errors: ChosenWalk's.
   Status choose(const Rider& rider, const PassRunner& runner);

@@ -120,8 +120,20 @@ TEST_F(PlainAnswerTest, AStopStringEndsItAtTheVerifierToo) {
   EXPECT_EQ(feed(answer, ids("I turn to face the lift."), step), "I turn to");
   ASSERT_TRUE(step.end);
   EXPECT_FALSE(step.end->by_length);
+  EXPECT_EQ(step.end->stop_text, " face");
   ASSERT_TRUE(step.reply);
   EXPECT_TRUE(std::holds_alternative<Cancel>(step.reply->body));
+}
+
+TEST_F(PlainAnswerTest, PassesOnTheLogprobsOfThePrompt) {
+  params_.text.top_logprobs = 1;
+  EXPECT_FALSE(std::get<Open>(begin()->open().body).prompt_logprobs);
+  params_.text.prompt_logprobs = true;
+  PlainAnswer answer = *begin();
+  EXPECT_TRUE(std::get<Open>(answer.open().body).prompt_logprobs);
+  const std::vector<TokenLogprobs> told = {{.chosen = -1}, {.chosen = -2}};
+  EXPECT_EQ(answer.on_message(PromptLogprobs{1, told}).prompt_logprobs, told);
+  EXPECT_TRUE(answer.on_message(Verdict{.tokens = {5}}).prompt_logprobs.empty());
 }
 
 TEST_F(PlainAnswerTest, AcknowledgesBeforeTheVerifierPauses) {

@@ -324,5 +324,60 @@ TEST(Logprobs, AVerdictThatLacksThemOrNamesOthersEndsTheAnswer) {
   EXPECT_THAT(said_of({{.top = {{13, 0}}}}), HasSubstr("top_tokens with 13, expected 0 to 12"));
 }
 
+// An edge that asks for the log-probabilities of its prompt, 1 2 3, and is told these before the
+// first verdict. What it ends the answer with; empty: it goes on.
+std::string said_of_prompt(const std::vector<PromptLogprobs>& messages) {
+  SessionHarness edge(Strategy::kAr);
+  edge.options.top_logprobs = 1;
+  edge.options.prompt_logprobs = true;
+  edge.start();
+  EXPECT_TRUE(edge.sent<Open>().at(0).prompt_logprobs);
+  edge.opened();
+  for (const PromptLogprobs& message : messages) edge.from_verifier(message);
+  if (!edge.finish) edge.from_verifier(Started{.pass = 0, .position = 3});
+  if (!edge.finish) {
+    edge.from_verifier(Verdict{.position = 3, .tokens = {4}, .rows = 3, .logprobs = {{}}});
+  }
+  return edge.finish ? edge.finish->status.message() : "";
+}
+
+TEST(Logprobs, ThoseOfThePromptComeInOrderAndWholeBeforeTheFirstVerdict) {
+  const TokenLogprobs one{.chosen = -0.5f, .top = {{7, -0.25f}}};
+  EXPECT_EQ(said_of_prompt({{1, {one, one}}}), "");
+  EXPECT_EQ(said_of_prompt({{1, {one}}, {2, {one}}}), "");
+  EXPECT_THAT(said_of_prompt({}), HasSubstr("log-probabilities of a prompt; it is older"));
+  EXPECT_THAT(said_of_prompt({{1, {one}}}), HasSubstr("it is older"));
+  EXPECT_THAT(said_of_prompt({{2, {one}}}), HasSubstr("position 2, expected 1"));
+  EXPECT_THAT(said_of_prompt({{1, {one, one, one}}}), HasSubstr("length 3, expected 1 to 2"));
+  EXPECT_THAT(said_of_prompt({{1, {{.top = {{13, 0}}}}}}), HasSubstr("top_tokens with 13"));
+}
+
+TEST(Logprobs, AStreamThatBreaksInThePromptBeginsThemAnewAndALaterOneHasNone) {
+  SessionHarness edge(Strategy::kAr);
+  edge.options.top_logprobs = 0;
+  edge.options.prompt_logprobs = true;
+  edge.start();
+  edge.opened();
+  edge.from_verifier(PromptLogprobs{1, {{.chosen = -9}}});
+  edge.stream_ends(unavailable("reset"));
+  edge.tick_when_due();
+  ASSERT_THAT(edge.sent<Open>(), SizeIs(2));
+  EXPECT_TRUE(edge.sent<Open>()[1].prompt_logprobs);
+  edge.opened();
+  const std::vector<TokenLogprobs> told = {{.chosen = -1}, {.chosen = -2}};
+  edge.from_verifier(PromptLogprobs{1, told});
+  edge.from_verifier(Started{.pass = 0, .position = 3});
+  edge.from_verifier(Verdict{.position = 3, .tokens = {4}, .rows = 3, .logprobs = {{}}});
+  EXPECT_EQ(edge.session->prompt_logprobs(), told);
+  edge.stream_ends(unavailable("reset"));
+  edge.tick_when_due();
+  ASSERT_THAT(edge.sent<Open>(), SizeIs(3));
+  EXPECT_FALSE(edge.sent<Open>()[2].prompt_logprobs);
+  edge.opened();
+  edge.from_verifier(PromptLogprobs{1, told});
+  ASSERT_TRUE(edge.finish);
+  EXPECT_THAT(edge.finish->status.message(), HasSubstr("expected none"));
+}
+
 }  // namespace
 }  // namespace outrider

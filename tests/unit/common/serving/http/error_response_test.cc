@@ -46,6 +46,24 @@ TEST(ErrorResponse, AKnownDelayIsToldAsItIs) {
   EXPECT_EQ(header(error_response(not_found("no page")), "Retry-After"), "");
 }
 
+TEST(ErrorResponse, SpeaksAnthropicsWordsWhereItsClientsRead) {
+  const auto body = [](const Status& status) {
+    return Json::parse(error_response(status, std::nullopt, ErrorForm::kAnthropic).body);
+  };
+  EXPECT_EQ(body(invalid_argument("no"))["type"], "error");
+  EXPECT_EQ(body(invalid_argument("no"))["error"]["message"], "no");
+  for (const auto& [status, type] : {std::pair(invalid_argument(""), "invalid_request_error"),
+                                     std::pair(unimplemented(""), "invalid_request_error"),
+                                     std::pair(unauthenticated(""), "authentication_error"),
+                                     std::pair(permission_denied(""), "permission_error"),
+                                     std::pair(not_found(""), "not_found_error"),
+                                     std::pair(resource_exhausted(""), "rate_limit_error"),
+                                     std::pair(unavailable(""), "overloaded_error"),
+                                     std::pair(internal_error(""), "api_error")}) {
+    EXPECT_EQ(body(status)["error"]["type"], type);
+  }
+}
+
 TEST(ErrorResponse, SpeaksOpenaisWords) {
   const auto told = [](const Status& status) {
     const Json error = Json::parse(error_response(status).body)["error"];

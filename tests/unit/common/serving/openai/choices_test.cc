@@ -46,6 +46,10 @@ class ChoicesTest : public testing::Test {
     const std::vector<AnswerPiece> pieces = {{.text = std::to_string(call.params.text.choice.seed)},
                                              {.text = " of " + std::to_string(tokens)}};
     call.client->begin();
+    if (call.params.text.prompt_logprobs) {
+      const TokenLogprobs one{.chosen = -1, .top = {{5, -0.5f}}};
+      call.client->show_prompt(std::vector<TokenLogprobs>(tokens - 1, one));
+    }
     call.client->show(pieces);
     call.client->end({.usage = {.prompt_tokens = tokens, .completion_tokens = 2},
                       .seed = call.params.text.choice.seed});
@@ -150,6 +154,52 @@ TEST_F(ChoicesTest, AnEchoBeginsWithThePrompt) {
               HasSubstr("\"text\":\"The robot7"));
 }
 
+TEST_F(ChoicesTest, AnEchoWithLogprobsHasThoseOfThePromptButOfItsFirstToken) {
+  for (const char* text : {"The robot stops.", R"(Fa\u00e7ade \ud83e\udd16!)", "T"}) {
+    const std::string prompt =
+        R"("prompt":")" + std::string(text) + R"(","echo":true,"logprobs":1)";
+    const Json choice = body_of(post(prompt))["choices"][0];
+    const Json logprobs = choice["logprobs"];
+    const std::size_t tokens = logprobs["tokens"].size();
+    ASSERT_GT(tokens, 0u);
+    EXPECT_TRUE(logprobs["token_logprobs"][0].is_null() && logprobs["top_logprobs"][0].is_null());
+    EXPECT_EQ(logprobs["text_offset"][0], 0);
+    for (std::size_t i = 1; i < tokens; ++i) {
+      EXPECT_EQ(logprobs["token_logprobs"][i], -1);
+      EXPECT_EQ(logprobs["top_logprobs"][i].size(), 1u);
+      EXPECT_GE(logprobs["text_offset"][i], logprobs["text_offset"][i - 1]);
+    }
+    const Json alone = body_of(post(prompt + R"(,"max_tokens":0)"));
+    EXPECT_EQ(alone["choices"][0]["text"], Json::parse("\"" + std::string(text) + "\""));
+    EXPECT_EQ(alone["choices"][0]["logprobs"], logprobs);
+    EXPECT_EQ(alone["choices"][0]["finish_reason"], "length");
+    EXPECT_EQ(alone["usage"]["completion_tokens"], 0);
+    const std::string streamed = post(prompt + R"(,"max_tokens":0,"stream":true)");
+    EXPECT_THAT(streamed, HasSubstr("\"token_logprobs\":[null"));
+  }
+  const Json plain = body_of(post(R"("prompt":"The robot stops.","echo":true,"logprobs":0)"));
+  const Json offsets = plain["choices"][0]["logprobs"]["text_offset"];
+  std::string text;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    EXPECT_EQ(offsets[i], text.size());
+    text += plain["choices"][0]["logprobs"]["tokens"][i].get<std::string>();
+  }
+  EXPECT_EQ(text, "The robot stops.");
+}
+
+TEST_F(ChoicesTest, LogprobsOfPromptsAreBoundedTogether) {
+  std::string long_prompt = "5";
+  for (int i = 0; i < 3999; ++i) long_prompt += ",5";
+  const auto error = [&](const std::string& fields) {
+    return body_of(post(R"("prompt":[)" + long_prompt + R"(],"echo":true,)" + fields))["error"];
+  };
+  EXPECT_EQ(error(R"("logprobs":20,"n":2)")["param"], "logprobs");
+  EXPECT_THAT(error(R"("logprobs":20,"n":2)")["message"].get<std::string>(),
+              AllOf(HasSubstr("131072"), HasSubstr("168000")));
+  EXPECT_TRUE(error(R"("logprobs":20,"max_tokens":1)").is_null());
+  EXPECT_EQ(body_of(post(R"("prompt":"a","max_tokens":0)"))["error"]["param"], "max_tokens");
+}
+
 TEST_F(ChoicesTest, TheReferenceHasEveryFieldAndItsBounds) {
   const Json document = body_of(http_get(server_->address(), "/openapi.json"));
   const auto properties = [&](const char* path) {
@@ -171,7 +221,7 @@ TEST_F(ChoicesTest, TheReferenceHasEveryFieldAndItsBounds) {
 // The bounds of numbers in the reference are those that the parser holds.
 TEST_F(ChoicesTest, TheBoundsOfTheReferenceHold) {
   const auto read = [](const std::string& name, const Json& value) {
-    const Json body = {{"prompt", "a"}, {name, value}};
+    const Json body = {{"prompt", "a"}, {"echo", true}, {name, value}};
     return parse_completion(body.dump(), Api::kCompletions, {}).status();
   };
   int numbers = 0;

@@ -67,7 +67,7 @@ class LinkDoctor final {
   bool wants_more(std::size_t prompt, const std::vector<Trial>& trials, TimePoint until) const;
 
   const GenerationConfig& config_;
-  RemoteVerifier& link_;
+  RemoteVerifier* const link_;  // null: the server is not Outrider's
   ServerNotes& notes_;
   Generator generator_;
   TrialAnswers& trials_;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -49,7 +50,10 @@ class TrialAnswers final {
                                  std::stop_token stop);
 
   std::size_t prompts() const { return prompts_.size(); }
+  std::span<const TokenId> ids_of(std::size_t prompt) const { return prompts_[prompt].ids; }
   const std::stop_token& stop() const { return stop_; }
+  // Gives on_line a line beside those of answers.
+  void note(const std::string& line) const { on_line_(line); }
 
   // To a text that is none of the prompts, as look-up finds again what it has answered. Not counted
   // and without a line.

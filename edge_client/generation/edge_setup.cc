@@ -134,6 +134,12 @@ void warn_of_memory_limit(std::uint64_t budget) {
                mib_text(*limit).c_str(), mib_text(budget).c_str());
 }
 
+Result<StockOptions> stock_options(const GenerationConfig& config) {
+  OUTRIDER_ASSIGN_OR_RETURN(RemoteOptions remote, remote_options(config));
+  return StockOptions{
+      .api = config.server_api, .model = config.server_model, .remote = std::move(remote)};
+}
+
 std::optional<Learning> learning_of(const GenerationConfig& config, const LocalDraft& draft) {
   const std::string directory = config.state_dir == "auto" ? default_state_dir() : config.state_dir;
   if (directory == "none" || directory.empty()) return std::nullopt;
@@ -161,10 +167,10 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
       return LocalDraft::load(config, clock, &gate);
     });
   }
-  std::optional<RemoteOptions> remote;
-  if (mode_of(config) != Mode::kOffline) {
-    OUTRIDER_ASSIGN_OR_RETURN(remote, remote_options(config));
-    self->remote_ = std::make_unique<RemoteVerifier>(*remote);
+  const bool uses_server = mode_of(config) != Mode::kOffline;
+  if (uses_server && config.server_api == ServerApi::kOutrider) {
+    OUTRIDER_ASSIGN_OR_RETURN(const RemoteOptions remote, remote_options(config));
+    self->remote_ = std::make_unique<RemoteVerifier>(remote);
     if (config.chat_template.empty() || config.generation_config == GenerationConfigUse::kAuto) {
       self->ask_for_template();
     }
@@ -172,8 +178,16 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   OUTRIDER_ASSIGN_OR_RETURN(const std::string directory, tokenizer_directory(config));
   OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, load_model_tokenizer(directory));
   self->constraints_.emplace([setup = self.get()] { return pieces_of(*setup->tokenizer_); });
+  if (uses_server && self->remote_ == nullptr) {
+    OUTRIDER_ASSIGN_OR_RETURN(const StockOptions stock, stock_options(config));
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<StockServer> server,
+                              make_stock_server(stock, self->tokenizer()));
+    self->stock_ = std::make_unique<StockVerifier>(std::move(server), stock.api, self->tokenizer());
+  }
   if (mode_of(config) != Mode::kOnline) OUTRIDER_RETURN_IF_ERROR(self->load_target());
-  if (remote && self->target_ != nullptr) self->probe_ = std::make_unique<RemoteProbe>(*remote);
+  if (uses_server && self->target_ != nullptr) {
+    OUTRIDER_ASSIGN_OR_RETURN(self->probe_, server_probe(config));
+  }
   OUTRIDER_RETURN_IF_ERROR(self->find_template(directory));
   if (draft.valid()) {
     OUTRIDER_RETURN_IF_ERROR(check_draft_tokenizer(config, self->tokenizer()));
@@ -214,6 +228,22 @@ Result<RemoteOptions> remote_options(const GenerationConfig& config) {
   }
   OUTRIDER_RETURN_IF_ERROR(RemoteVerifier::check_files(options));
   return options;
+}
+
+Result<std::unique_ptr<RemoteProbe>> server_probe(const GenerationConfig& config) {
+  if (config.server_api == ServerApi::kOutrider) {
+    OUTRIDER_ASSIGN_OR_RETURN(const RemoteOptions remote, remote_options(config));
+    return std::make_unique<RemoteProbe>(remote);
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(StockOptions stock, stock_options(config));
+  return std::make_unique<RemoteProbe>(
+      [stock = std::move(stock)](Duration patience) { return answers(stock, patience); });
+}
+
+// Null: none decides.
+Verifier* EdgeSetup::server() {
+  if (stock_ != nullptr) return stock_.get();
+  return remote_.get();
 }
 
 // A file that cannot be used is reported with the first answer.
@@ -345,10 +375,10 @@ Status EdgeSetup::add_lookup() {
 GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
   GeneratorParts parts{.tokenizer = *tokenizer_,
                        .draft = draft_.get(),
-                       .verifiers = remote_ == nullptr ? target_->verifier() : *remote_,
+                       .verifiers = server() == nullptr ? target_->verifier() : *server(),
                        .accepts_server_nodes = config_.draft_at != DraftSide::kEdge,
                        .shares_cores = shares_cores_,
-                       .mode = remote_ == nullptr ? Mode::kOffline : Mode::kOnline,
+                       .mode = server() == nullptr ? Mode::kOffline : Mode::kOnline,
                        .failover = {},
                        .link = remote_.get(),
                        .elastic = target_ != nullptr ? target_->elastic() : nullptr,
@@ -365,7 +395,7 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
   }
   if (probe_ == nullptr) return parts;
   parts.mode = Mode::kAuto;
-  parts.verifiers = VerifierRoutes(*remote_, target_->verifier(), *probe_);
+  parts.verifiers = VerifierRoutes(*server(), target_->verifier(), *probe_);
   if (config_.metered_limit > 0) {
     parts.verifiers.forbidden = [this] {
       return spent(both_ways(remote_->link_bytes()) + both_ways(remote_->described_bytes()),

@@ -25,11 +25,15 @@
 #include "edge_client/generation/target_chat.h"
 #include "edge_client/verifiers/remote.h"
 #include "edge_client/verifiers/remote_probe.h"
+#include "edge_client/verifiers/stock/stock_verifier.h"
 
 namespace outrider {
 
 // How the server of `config` is reached. Errors name the file or flag.
 Result<RemoteOptions> remote_options(const GenerationConfig& config);
+
+// Asks whether the server of `config` can be reached. The same errors.
+Result<std::unique_ptr<RemoteProbe>> server_probe(const GenerationConfig& config);
 
 class EdgeSetup final {
  public:
@@ -48,6 +52,8 @@ class EdgeSetup final {
   Result<AnswerConfig> answer_config();
   // This device's; null: it has none.
   const LocalTarget* target() const { return target_.get(); }
+  // Null: the server is Outrider's, or there is none.
+  StockVerifier* stock() { return stock_.get(); }
   // Null: no target is streamed from a pack.
   const FlashModel* flash() const { return target_ != nullptr ? target_->flash() : nullptr; }
   // For generators that this object and the observer outlive, one at a time.
@@ -62,6 +68,7 @@ class EdgeSetup final {
   void remember_pruning();
   void ask_for_template();
   Status find_template(const std::string& tokenizer);
+  Verifier* server();
 
   const GenerationConfig config_;
   SystemClock clock_;
@@ -70,7 +77,8 @@ class EdgeSetup final {
   std::unique_ptr<LocalTarget> target_;     // null: the server decides alone
   std::unique_ptr<LocalDraft> draft_;       // null: none; perhaps a level of target_
   bool shares_cores_ = false;               // draft_ computes on the cores of target_
-  std::unique_ptr<RemoteVerifier> remote_;  // null: target_ decides alone
+  std::unique_ptr<RemoteVerifier> remote_;  // null: target_ decides alone, or stock_
+  std::unique_ptr<StockVerifier> stock_;    // null: the server is Outrider's, or there is none
   std::stop_source stop_asking_;
   // The server's first answer to what its chat template is; taken by chat_. Invalid: not asked.
   std::future<Result<TargetDescription>> told_;

@@ -207,6 +207,42 @@ Status check_draft_source(const GenerationConfig& config) {
   return {};
 }
 
+// The text of another server can be drafted for, not continued: its bits are not Outrider's.
+Status check_stock_server(const GenerationConfig& config) {
+  const std::string what = std::string("--server-api ") + name_of(config.server_api);
+  const bool is_stock = config.server_api != ServerApi::kOutrider;
+  if (!is_stock && !config.server_model.empty()) {
+    return invalid_argument("--server-model " + config.server_model +
+                            " is a name on a server that is not Outrider's. Remedy: --server-api "
+                            "vllm or llama-cpp, or leave it out");
+  }
+  if (!is_stock) return {};
+  if (mode_of(config) == Mode::kOffline) {
+    return invalid_argument(what +
+                            " is of a server, and no server decides here. Remedy: "
+                            "--server, or leave it out");
+  }
+  if (!config.target.empty()) {
+    return invalid_argument(what +
+                            " computes other bits than --target, which could not go on with "
+                            "its text. Remedy: --offline-target, if the text may change "
+                            "where this device takes over, or no target here");
+  }
+  const float temperature = config.answer.text.choice.sampling.temperature;
+  const auto& tree = config.answer.speculation.tree.kind;
+  const std::string asked =
+      temperature > 0 ? "--temp above 0, whose noise only Outrider's servers share"
+      : tree != TreeKind::kChain
+          ? std::string("--tree ") + name_of(tree) + ", and verifies one chain in a request"
+      : config.draft_at == DraftSide::kServer ? "--draft-at server"
+      : config.remote.pad_frames              ? "--pad-frames"
+      : config.metered_limit > 0              ? "--metered-limit, as its bytes are not counted"
+                                              : "";
+  if (asked.empty()) return {};
+  return invalid_argument(what + " does not know " + asked +
+                          ". Remedy: leave that out, or outrider-server");
+}
+
 }  // namespace
 
 Status check_pack_levels(const GenerationConfig& config, const ModelPack& pack) {
@@ -244,6 +280,7 @@ Status validate(const GenerationConfig& config) {
                             " is a round of --strategy sd, not of " + name_of(speculated.chosen()) +
                             ". Remedy: --strategy sd, or " + "--tree chain");
   }
+  OUTRIDER_RETURN_IF_ERROR(check_stock_server(config));
   OUTRIDER_RETURN_IF_ERROR(check_local_target(config));
   return parse_address(server_of(config)).status();
 }

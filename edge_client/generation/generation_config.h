@@ -27,6 +27,7 @@
 #include "edge_client/session/stream_link.h"
 #include "edge_client/speculation/speculation_options.h"
 #include "edge_client/verifiers/remote.h"
+#include "edge_client/verifiers/stock/stock_server.h"
 
 namespace outrider {
 
@@ -65,7 +66,9 @@ struct GenerationConfig {
   std::string server;                       // HOST:PORT; empty: kDefaultServer
   RemoteOptions remote;    // how it is reached; address and key are those of server and token_file
   std::string token_file;  // the server's key for this edge; empty: none
-  std::string target;      // a directory, a GGUF file or a pack; empty: the server decides
+  ServerApi server_api = ServerApi::kOutrider;
+  std::string server_model;  // its name on a server that is not Outrider's; empty: its first
+  std::string target;        // a directory, a GGUF file or a pack; empty: the server decides
   LoadOptions loading = {.cache_dir = "auto"};  // of models on this device, except for directories
   std::string draft_device;                     // where the draft computes; empty: as loading says
   FlashOptions flash;              // of a pack; kv_dtype and threads are those of loading

@@ -395,6 +395,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   record.bill = bill_of(parts_.prices, ledger_entry(record));
   record.seed = told_seed(config.text.choice);
   record.target = session.opened().model_name;
+  record.arithmetic = session.opened().arithmetic_id;
   if (level) note_level(*level, record);
   if (parts_.draft != nullptr) {
     record.draft = parts_.draft->info().name;

@@ -66,7 +66,8 @@ Json clock_json(const std::optional<ClockOffset>& clock) {
 
 // The findings of both doctors.
 struct Diagnosis {
-  Advice advice;
+  std::string verdict;  // one sentence
+  Json advice;
   std::string text;  // for people
   Json json;         // except for version and advice
 };
@@ -83,16 +84,54 @@ struct DoctorContext {
   }
 };
 
+// A server that is not Outrider's, by what its requests take.
+std::string stock_text(const StockCosts& costs) {
+  return fmt::format(
+      "requests    a plain token takes {:.3g} ms, a request that judges {} drafted tokens {:.3g} "
+      "ms: as long as {:.3g} plain tokens\n",
+      costs.plain_ms, StockCosts::kJudged, costs.judge_ms, costs.tokens_to_pay());
+}
+
+// Nothing: it may pay, so that trial answers have to show it.
+std::optional<Diagnosis> diagnose_requests(const StockCosts& costs) {
+  constexpr std::size_t kMaxTokens = StockCosts::kJudged + 1;
+  if (costs.tokens_to_pay() < kMaxTokens) return std::nullopt;
+  return Diagnosis{
+      .verdict = fmt::format(
+          "For this server: do not draft. A request that judges {} drafted tokens brings at most "
+          "{}, and takes as long as {:.3g} that the server writes alone. Remedy: --strategy ar.",
+          StockCosts::kJudged, kMaxTokens, costs.tokens_to_pay()),
+      .advice = {{"draft", false}, {"decided", true}, {"strategy", name_of(Strategy::kAr)}},
+      .text = {},
+      .json = Json::object()};
+}
+
 Result<Diagnosis> diagnose_link(const GenerationConfig& config, const DoctorContext& context) {
   ServerNotes notes;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   OUTRIDER_ASSIGN_OR_RETURN(TrialAnswers trials, TrialAnswers::of(*setup, context.prompts,
                                                                   context.on_line(), context.stop));
+  std::string requests;
+  Json costs_json;
+  if (StockVerifier* const stock = setup->stock()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const StockCosts costs,
+                              stock->measure(trials.ids_of(0), context.stop));
+    requests = stock_text(costs);
+    costs_json = {{"plain_ms", costs.plain_ms},
+                  {"judge_ms", costs.judge_ms},
+                  {"tokens_to_pay", costs.tokens_to_pay()}};
+    if (std::optional<Diagnosis> found = diagnose_requests(costs)) {
+      found->text = requests;
+      found->json = {{"server", config.server}, {"requests", costs_json}};
+      return *std::move(found);
+    }
+  }
   LinkDoctor doctor(config, *setup, notes, context.listener, trials);
   OUTRIDER_ASSIGN_OR_RETURN(const Advice advice, doctor.examine());
   OUTRIDER_ASSIGN_OR_RETURN(const Surroundings found, doctor.surroundings());
-  return Diagnosis{.advice = advice,
-                   .text = server_text(notes) + to_text(found),
+  return Diagnosis{.verdict = verdict_of(advice),
+                   .advice = to_json(advice),
+                   .text = server_text(notes) + requests + to_text(found),
                    .json = {{"server", config.server},
                             {"server_version", notes.opened().server_version},
                             {"server_drafts", notes.server_drafts()},
@@ -100,6 +139,7 @@ Result<Diagnosis> diagnose_link(const GenerationConfig& config, const DoctorCont
                             {"target", notes.opened().model_name},
                             {"arithmetic", notes.opened().arithmetic_id},
                             {"fingerprint", notes.opened().fingerprint},
+                            {"requests", std::move(costs_json)},
                             {"found", to_json(found)}}};
 }
 
@@ -108,7 +148,8 @@ Result<Diagnosis> diagnose_device(const GenerationConfig& config, const DoctorCo
   OUTRIDER_ASSIGN_OR_RETURN(const Advice advice, doctor.examine());
   Json drafters = Json::array();
   for (const TriedDrafter& figures : doctor.figures()) drafters.push_back(to_json(figures));
-  return Diagnosis{.advice = advice,
+  return Diagnosis{.verdict = verdict_of(advice),
+                   .advice = to_json(advice),
                    .text = to_text(doctor.figures()),
                    .json = {{"target", config.target}, {"drafters", std::move(drafters)}}};
 }
@@ -154,11 +195,11 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
   if (options.json) {
     Json json = found->json;
     json["version"] = Program::version();
-    json["advice"] = to_json(found->advice);
+    json["advice"] = found->advice;
     if (device) json["device"] = to_json(*device);
     console.print_line(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   } else {
-    console.print_line(verdict_of(found->advice));
+    console.print_line(found->verdict);
   }
   OUTRIDER_RETURN_IF_ERROR(console.output());
   return kExitOk;

@@ -261,6 +261,16 @@ void add_link_flags(CLI::App& command, AnswerOptions& options) {
       .add_option("-s,--server", generation.server,
                   std::string("HOST:PORT of outrider-server [") + kDefaultServer + "]")
       ->group(kLinkGroup);
+  add_choice(
+      command, "--server-api", generation.server_api,
+      "What --server is: outrider; or a server that people already run, for whose model this "
+      "edge drafts, at --temp 0 and without Outrider's bits: vllm; llama-cpp, "
+      "llama-cpp-python's")
+      ->group(kOverLinkGroup);
+  command
+      .add_option("--server-model", generation.server_model,
+                  "With --server-api: the model's name there [the first that it lists]")
+      ->group(kOverLinkGroup);
   command
       .add_option("--tls-ca", generation.remote.tls_ca,
                   "Use TLS, and trust the certificate authorities in this PEM file; system: those "

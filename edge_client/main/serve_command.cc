@@ -170,6 +170,10 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
                          ? setup->target()->info().name
                          : last_name(!config.model.empty() ? config.model : config.tokenizer);
   if (serving.own_name.empty()) serving.own_name = "outrider";
+  if (setup->stock() != nullptr) {
+    const std::string& model = config.server_model;
+    serving.own_name = marked_name(model.empty() ? "the server's" : model, config.server_api);
+  }
   serving.chat = &setup->chat();
   if (is_offline) serving.context = setup->target()->info().max_positions;
   serving.defaults = config.answer;
@@ -182,8 +186,7 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   }
   std::unique_ptr<RemoteProbe> probe;
   if (!is_offline) {
-    OUTRIDER_ASSIGN_OR_RETURN(RemoteOptions remote, remote_options(config));
-    probe = std::make_unique<RemoteProbe>(std::move(remote));
+    OUTRIDER_ASSIGN_OR_RETURN(probe, server_probe(config));
   }
   serving.probe = probe.get();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeServer> server,

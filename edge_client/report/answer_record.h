@@ -148,6 +148,7 @@ struct AnswerRecord {
   std::string speculation;            // how it ended: "ON (..)", "OFF because .."
   std::optional<std::uint64_t> seed;  // by which it can be repeated; nothing: any does
   std::string target;                 // the last that decided
+  std::string arithmetic;             // its arithmetic id; empty: none opened
   std::optional<std::string> draft;
   DecodingStats stats;
   bool draft_paced = false;          // the draft's times are emulated
@@ -173,6 +174,7 @@ struct AnswerRecord {
     field("speculation", self.speculation);
     field("seed", self.seed);
     field("target", self.target);
+    field("arithmetic", self.arithmetic);
     field("draft", self.draft);
     DecodingStats::visit_fields(self.stats, field);
     field("draft_pace_emulated", self.draft_paced);

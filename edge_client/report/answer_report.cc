@@ -257,6 +257,7 @@ std::string stats_block(const AnswerReport& report) {
                          failover.failovers, failover.failbacks));
   }
   if (record.unverified) add_line(block, "by the deadline", deadline_text(*record.unverified));
+  if (record.arithmetic == kForeignArithmetic) add_line(block, "target", record.target);
   add_line(block, "speculation", record.speculation);
   if (record.seed) {
     add_line(block, "seed", fmt::format("{0}; --seed {0} repeats this answer", *record.seed));

@@ -92,6 +92,16 @@ struct RemoteOptions {
   std::string token = {};   // the key that goes with every call; empty: none
 };
 
+// The texts of an edge's TLS files, each checked.
+struct TlsTexts {
+  std::string authorities;
+  std::string certificates;  // with key; empty: none is shown
+  std::string key;
+};
+
+// An error that names the file and the remedy, if one of TLS cannot be used.
+Result<TlsTexts> read_tls_texts(const RemoteOptions& options);
+
 class RemoteVerifier final : public Verifier {
  public:
   explicit RemoteVerifier(RemoteOptions options);

@@ -23,13 +23,6 @@
 
 namespace outrider {
 
-// The texts of an edge's TLS files, each checked.
-struct TlsTexts {
-  std::string authorities;
-  std::string certificates;  // with key; empty: none is shown
-  std::string key;
-};
-
 class ChannelSource final {
  public:
   explicit ChannelSource(const RemoteOptions& options) : options_(options) {}
@@ -45,9 +38,6 @@ class ChannelSource final {
   std::optional<TlsTexts> texts_;  // the last that could be used
   std::string told_;               // the last fault that was logged
 };
-
-// An error that names the file and the remedy, if one of TLS cannot be used.
-Result<TlsTexts> read_tls_texts(const RemoteOptions& options);
 
 // How the server is named in errors: its address, and the proxy that the environment puts before
 // it.

@@ -8,8 +8,22 @@
 
 namespace outrider {
 
-RemoteProbe::RemoteProbe(const RemoteOptions& options)
-    : channels_(std::make_unique<ChannelSource>(options)), thread_([this] { work(); }) {}
+namespace {
+
+// Whether a new connection comes as far as HTTP/2's greeting.
+std::function<bool(Duration)> greets(const RemoteOptions& options) {
+  return [channels = std::make_shared<ChannelSource>(options)](Duration patience) {
+    return channels->make()->WaitForConnected(
+        std::chrono::system_clock::now() +
+        std::chrono::duration_cast<std::chrono::system_clock::duration>(patience));
+  };
+}
+
+}  // namespace
+
+RemoteProbe::RemoteProbe(const RemoteOptions& options) : RemoteProbe(greets(options)) {}
+RemoteProbe::RemoteProbe(std::function<bool(Duration patience)> connects)
+    : connects_(std::move(connects)), thread_([this] { work(); }) {}
 
 RemoteProbe::~RemoteProbe() {
   {
@@ -55,9 +69,7 @@ void RemoteProbe::work() {
 
 LinkProbed RemoteProbe::connect(Duration patience) {
   const TimePoint began = std::chrono::steady_clock::now();
-  const bool good = channels_->make()->WaitForConnected(
-      std::chrono::system_clock::now() +
-      std::chrono::duration_cast<std::chrono::system_clock::duration>(patience));
+  const bool good = connects_(patience);
   return {.good = good, .took = std::chrono::steady_clock::now() - began};
 }
 

@@ -4,6 +4,7 @@
 // Thread rule: as link_probe.h. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -14,11 +15,11 @@
 
 namespace outrider {
 
-class ChannelSource;
-
 class RemoteProbe final : public LinkProbe {
  public:
   explicit RemoteProbe(const RemoteOptions& options);
+  // connects: whether a server answers within that time; called on the probe's thread.
+  explicit RemoteProbe(std::function<bool(Duration patience)> connects);
   // Waits for the probe that is out.
   ~RemoteProbe() override;
   RemoteProbe(const RemoteProbe&) = delete;
@@ -31,7 +32,7 @@ class RemoteProbe final : public LinkProbe {
   void work();
   LinkProbed connect(Duration patience);
 
-  const std::unique_ptr<ChannelSource> channels_;  // thread_'s
+  const std::function<bool(Duration patience)> connects_;
   Mutex mu_;
   CondVar wake_;
   Duration patience_ OUTRIDER_GUARDED_BY(mu_){0};

@@ -11,9 +11,9 @@
 #include <cstdlib>
 #include <utility>
 
+#include "common/serving/http/client.h"
 #include "proto/byte_buffer.h"
 #include "proto/grpc_status.h"
-#include "proto/otlp/http_post.h"
 #include "proto/otlp/trace.pb.h"
 
 namespace outrider {
@@ -154,16 +154,17 @@ Tracer::Send otlp_sender(const TracingOptions& options) {
   }
   return [options](const std::vector<TraceSpan>& spans,
                    const std::stop_token& stop) -> Result<std::uint64_t> {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::string reply,
-                              http_post({.server = options.collector,
-                                         .tls = options.tls,
-                                         .path = options.path,
-                                         .content_type = "application/x-protobuf",
-                                         .headers = options.headers,
-                                         .body = serialize_spans(spans, options),
-                                         .timeout = kTimeout},
-                                        stop));
-    return read_reply(reply);
+    HttpCaller caller({.server = options.collector,
+                       .tls = options.tls ? std::optional(HttpCallerTls()) : std::nullopt});
+    OutgoingRequest request{.path = options.path,
+                            .content_type = "application/x-protobuf",
+                            .headers = options.headers,
+                            .body = serialize_spans(spans, options),
+                            .timeout = kTimeout};
+    request.headers.emplace_back("connection", "close");
+    OUTRIDER_ASSIGN_OR_RETURN(const HttpReply reply, caller.call(request, stop));
+    if (reply.status / 100 == 2) return read_reply(reply.body);
+    return unavailable("it answers with the status " + std::to_string(reply.status));
   };
 }
 

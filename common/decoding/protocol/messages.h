@@ -132,6 +132,9 @@ struct Limits {
   Duration pass_limit{0};    // the longest wait for a verdict at present; Verdict updates it
 };
 
+// Opened::arithmetic_id where the verifier asks a server whose arithmetic is not Outrider's.
+inline constexpr char kForeignArithmetic[] = "not Outrider's bits";
+
 struct Opened {
   std::string session_id = {};
   std::string fingerprint = {};

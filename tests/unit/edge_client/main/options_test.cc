@@ -72,6 +72,22 @@ TEST(AnswerFlags, RefuseWhatCannotBeMeant) {
   EXPECT_THROW(parse("--draft-branches 0"), CLI::ParseError);
 }
 
+TEST(AnswerFlags, AServerThatIsNotOutridersIsAskedForWhatItCanDoOnly) {
+  const std::string stock = "--model d --server 127.0.0.1:1 --server-api llama-cpp ";
+  const auto config = generation_config(parse(stock + "--server-model m"));
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_EQ(config->server_api, ServerApi::kLlamaCpp);
+  EXPECT_EQ(config->server_model, "m");
+  EXPECT_TRUE(generation_config(parse(stock + "--offline-target t")).ok());
+  EXPECT_THAT(problem(stock + "--target t").message(), HasSubstr("Remedy: --offline-target"));
+  EXPECT_THAT(problem(stock + "--temp 0.5").message(), HasSubstr("does not know --temp above 0"));
+  EXPECT_THAT(problem(stock + "--tree lever").message(), HasSubstr("--tree lever"));
+  EXPECT_THAT(problem(stock + "--pad-frames").message(), HasSubstr("--pad-frames"));
+  EXPECT_THAT(problem("--model d --server-model m").message(), HasSubstr("--server-api vllm"));
+  EXPECT_THAT(problem("--offline --target t --server-api vllm").message(),
+              HasSubstr("--server-api vllm is of a server"));
+}
+
 TEST(AnswerFlags, ChooseALevelOfAnElasticTarget) {
   const auto config = generation_config(
       parse("--target t --elastic e.json --slo time_ms=800,ttft_ms=300 --slo-strict"));

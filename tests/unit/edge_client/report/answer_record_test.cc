@@ -105,6 +105,7 @@ TEST(AnswerRecordTest, TheKeysStay) {
                           "strategy",
                           "speculation",
                           "target",
+                          "arithmetic",
                           "draft",
                           "prompt_tokens",
                           "cached_tokens",

@@ -1,0 +1,86 @@
+// A verifier whose passes are requests to a server that people already run (stock_server.h). The
+// session is the one that Outrider's own verifiers have, so the edge's side does not differ:
+//
+//   nodes   -> their likeliest chain as one request that judges it; other branches wait
+//   no node -> one request that goes on, for more tokens each time; the next passes take them
+//
+// Its bits are not Outrider's (kForeignArithmetic). Only temperature 0 can be followed; an Open
+// that asks for more is refused by name.
+//
+// Thread rule and events: as verifier.h says; each stream has a thread of its own. stop() waits for
+// a request that is out, a moment. Ownership: the tokenizer outlives it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/decoding/protocol/verifier.h"
+#include "common/engine/text/tokenizer.h"
+#include "edge_client/verifiers/stock/stock_server.h"
+
+namespace outrider {
+
+// A model's name on such a server, with what is to be known of its bits.
+std::string marked_name(const std::string& model, ServerApi api);
+
+// The times of requests, by which a round of drafted tokens pays or does not.
+struct StockCosts {
+  double plain_ms = 0;  // of a token that the server adds to the last one
+  double judge_ms = 0;  // of a request that judges kJudged drafted tokens, the round trip included
+  static constexpr std::size_t kJudged = 4;
+
+  // The tokens that a round has to bring to be as fast as plain decoding.
+  double tokens_to_pay() const { return plain_ms > 0 ? judge_ms / plain_ms : 0; }
+};
+
+class StockVerifier final : public Verifier {
+ public:
+  StockVerifier(std::unique_ptr<StockServer> server, ServerApi api, const Tokenizer& tokenizer);
+  ~StockVerifier() override { stop(); }
+  StockVerifier(const StockVerifier&) = delete;
+  StockVerifier& operator=(const StockVerifier&) = delete;
+
+  void start(std::uint32_t epoch, EventSink sink) override;
+  void send(EdgeMessage message) override;
+  void stop() override;
+
+  // Between streams; blocks. Errors: StockServer's; FAILED_PRECONDITION if the target says hardly
+  // anything behind the text.
+  Result<StockCosts> measure(std::span<const TokenId> text, const std::stop_token& stop);
+
+ private:
+  struct Stream;
+
+  void run(Stream& stream);
+  Status serve(Stream& stream);
+  bool receive(Stream& stream, std::deque<EdgeMessage>& messages);
+  Status take(Stream& stream, EdgeMessage message);
+  Status open_server(const std::stop_token& stop);
+  Status open_session(Stream& stream);
+  Status pass(Stream& stream);
+  Result<StockChoices> choices(Stream& stream, std::span<const TokenId> drafted);
+  void deliver(Stream& stream);
+
+  const std::unique_ptr<StockServer> server_;
+  const ServerApi api_;
+  const Tokenizer& tokenizer_;
+  std::optional<StockModel> model_;  // nothing: it has not been asked, or a stream failed
+
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<EdgeMessage> inbox_ OUTRIDER_GUARDED_BY(mu_);
+  bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;  // the stream is over, or is to be
+  std::stop_source cut_;                          // of the stream's requests
+  std::thread thread_;                            // of the stream
+};
+
+}  // namespace outrider

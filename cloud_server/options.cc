@@ -140,9 +140,9 @@ void add_page_flags(CLI::App& app, ServerFlags& flags) {
   add_port(
       app, "--http-port", flags.http_port,
       "Port of OpenAI's routes for clients without a draft (/v1/chat/completions, /v1/responses, "
-      "/v1/messages, /v1/completions, /v1/models, /tokenize), over TLS if --tls-cert, and of "
-      "/health/live, "
-      "/health/ready and /version; 0 takes a free one; without it: none")
+      "/v1/messages, /v1/completions, /v1/models, /tokenize), over TLS if --tls-cert, of the chat "
+      "page (/), and of /health/live, /health/ready and /version; 0 takes a free one; without it: "
+      "none")
       ->default_str("")
       ->group(kPagesGroup);
   add_port(app, "--metrics-port", flags.metrics_port,

@@ -13,6 +13,7 @@
 #include "common/serving/http/error_response.h"
 #include "common/serving/http/health_routes.h"
 #include "common/serving/openai/routes.h"
+#include "common/serving/page/chat_page.h"
 #include "common/serving/telemetry/log.h"
 #include "proto/grpc_log.h"
 
@@ -225,6 +226,9 @@ std::vector<HttpRoute> Server::http_routes() {
   std::vector<HttpRoute> more =
       completions_ ? completions_->routes() : closed_openai_routes(kNoTokenizer);
   for (HttpRoute& route : more) routes.push_back(std::move(route));
+  if (completions_) {
+    routes.push_back(chat_page_route({.needs_key = !options_.token_file.empty()}));
+  }
   return routes;
 }
 

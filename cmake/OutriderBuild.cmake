@@ -108,6 +108,19 @@ function(outrider_library name)
   endif()
 endfunction()
 
+# outrider_embed_texts(OUT NAME file.. [NAME file..]): OUT is a source made of files of this folder. It defines
+# `extern const std::string_view NAME` in the namespace outrider, which holds the files behind the name.
+function(outrider_embed_texts out)
+  set(files ${ARGN})
+  list(FILTER files EXCLUDE REGEX "^k[A-Z]")
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} "-DOUT=${out}" "-DTEXTS=${ARGN}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_texts.cmake
+    DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed_texts.cmake
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
+    VERBATIM)
+endfunction()
+
 # outrider_program(NAME [NUMBERS|HOT] SOURCES main.cc.. DEPS libs..): built into build/<preset>/bin, by release_tests, too.
 add_custom_target(release_tests)
 function(outrider_program name)

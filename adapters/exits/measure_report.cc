@@ -88,7 +88,7 @@ std::string depth_svg(const MeasureReport& report) {
   panel.x_end = report.num_layers;
   panel.y_end = 1;
   for (const TextResult& result : report.results) {
-    PlotSeries named{.name = title_of(result)}, confidence{.dashed = true};
+    PlotSeries named{.name = title_of(result)}, confidence{.pattern = 1};
     for (const ExitResult& exit : result.exits) {
       named.points.push_back({static_cast<double>(exit.layer), exit.named});
       confidence.points.push_back({static_cast<double>(exit.layer), exit.mean_confidence});

@@ -35,8 +35,10 @@ struct PlotSeries {
   // Empty: the series shares the previous one's colour and has no entry in the legend.
   std::string name = {};
   std::vector<PlotPoint> points = {};  // by ascending x
-  bool marked = true;                  // a dot at each point
-  bool dashed = false;
+  bool marked = true;                  // a mark at each point
+  // Index of the line's dashes and of the marks' shape: 0 is whole, with circles. Curves that
+  // overlap are told apart by it.
+  std::size_t pattern = 0;
   // Index of the colour; by default the series' place in the legend.
   std::optional<std::size_t> colour = {};
 };
@@ -57,8 +59,14 @@ struct LinePlot {
   std::vector<PlotPanel> panels = {};  // side by side
 };
 
-// In hex, for text beside plots. Indices beyond the last colour start again from the first.
+// In hex. All have a contrast of 3 or more on white and on the dark page. Indices beyond the last
+// colour start again from the first.
 std::string_view plot_colour(std::size_t index);
+inline constexpr std::size_t kPlotPatterns = 4;
+
+// The marks of an axis from 0 to `end`: the multiples of 1, 2 or 5 times a power of ten, three to
+// eight of them.
+std::vector<double> round_ticks(double end);
 
 std::string to_svg(const LinePlot& plot);
 

@@ -44,8 +44,15 @@ struct RunDescription {
 // One sentence about run.exit_cost; empty if no pass has one.
 std::string exit_cost_line(const RunDescription& run);
 
+// How far a run is that goes on.
+struct AnswersSoFar {
+  std::size_t done = 0;
+  std::size_t all = 0;
+};
+
 struct RunReport {
   RunDescription run;
+  std::optional<AnswersSoFar> so_far = {};  // nothing: the run is over
   std::vector<CellReport> cells = {};
   std::vector<Bar> bars = {};
   std::optional<Prices> prices = {};            // if given, cells have costs

@@ -6,24 +6,12 @@
 
 #include "common/base/json.h"
 #include "common/serving/openai/request_span.h"
+#include "common/serving/page/chat_page.h"
 #include "common/serving/telemetry/log.h"
 #include "edge_client/report/answer_ledger.h"
 #include "edge_client/serve/answer_form.h"
-#include "edge_client/serve/chat_page.h"
 
 namespace outrider {
-namespace {
-
-HttpResponse chat_page_response() {
-  return {.status = 200,
-          .body = std::string(chat_page()),
-          .content_type = "text/html; charset=utf-8",
-          .headers = {{"Content-Security-Policy",
-                       "default-src 'none'; style-src 'unsafe-inline'; script-src "
-                       "'unsafe-inline'; connect-src 'self'; img-src data:"}}};
-}
-
-}  // namespace
 
 EdgeServer::EdgeServer(EdgeServerOptions options, const GeneratorParts& parts)
     : options_(std::move(options)),
@@ -72,7 +60,7 @@ std::vector<HttpRoute> EdgeServer::routes() {
   routes.push_back(
       link_route("/health", [this](const View& now) { return state_page(now, true); }));
   routes.push_back(link_route("/link", [this](const View& now) { return state_page(now, false); }));
-  routes.push_back(page_route("GET", "/", [](const HttpRequest&) { return chat_page_response(); }));
+  routes.push_back(chat_page_route({.knows_link = true}));
   routes.push_back(
       page_route("GET", "/metrics", [this](const HttpRequest&) { return metrics_page(); }));
   return routes;

@@ -12,8 +12,13 @@ import tempfile
 PROGRAM = shutil.which('chromium') or shutil.which('google-chrome')
 
 
+# Keys that are pressed by name, with their codes.
+KEYS = {'Enter': (13, '\r'), 'Escape': (27, ''), 'Tab': (9, '')}
+SHIFT = 8
+
+
 class Browser:
-    """One page. `console` and `requests` hold its log and its requests."""
+    """One page. `console`, `requests` and `posts` hold its log, its requests and the bodies of those that send one."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -36,7 +41,7 @@ class Browser:
         self.reading, self.writing = os.fdopen(our_read, 'rb'), our_write
         self.left = b''
         self.calls = 0
-        self.console, self.requests, self.events = [], [], []
+        self.console, self.requests, self.posts, self.events = [], [], [], []
         target = self.call('Target.createTarget', url='about:blank')['targetId']
         attached = self.call('Target.attachToTarget', targetId=target, flatten=True)
         self.session = attached['sessionId']
@@ -82,6 +87,8 @@ class Browser:
             self.console.append(parameters['entry']['text'])
         elif method == 'Network.requestWillBeSent':
             self.requests.append(parameters['request']['url'])
+            if 'postData' in parameters['request']:
+                self.posts.append(parameters['request']['postData'])
         if method:
             self.events.append(method)
         return message
@@ -96,8 +103,26 @@ class Browser:
             self._next()
 
     def value(self, expression):
-        return self.call('Runtime.evaluate', expression=expression,
-                         returnByValue=True)['result'].get('value')
+        """The expression's value, or that of its promise."""
+        answer = self.call('Runtime.evaluate', expression=expression, returnByValue=True, awaitPromise=True)
+        if 'exceptionDetails' in answer:
+            raise RuntimeError(f'{expression[:200]}: {answer["exceptionDetails"]}')
+        return answer['result'].get('value')
+
+    def press(self, key, modifiers=0):
+        code, text = KEYS[key]
+        named = {'key': key, 'code': key, 'windowsVirtualKeyCode': code, 'modifiers': modifiers}
+        self.call('Input.dispatchKeyEvent', type='keyDown' if text else 'rawKeyDown', text=text, **named)
+        self.call('Input.dispatchKeyEvent', type='keyUp', **named)
+
+    def write(self, text):
+        """Puts a text where the cursor is."""
+        self.call('Input.insertText', text=text)
+
+    def prefer(self, **features):
+        """Sets the reader's preferences, by names with underscores: prefers_color_scheme='dark'."""
+        self.call('Emulation.setEmulatedMedia',
+                  features=[{'name': name.replace('_', '-'), 'value': value} for name, value in features.items()])
 
     def screenshot(self, path):
         height = self.value('document.documentElement.scrollHeight')

@@ -64,6 +64,19 @@ class Page(unittest.TestCase):
             if os.environ.get('SCREENSHOTS'):
                 self.browser.screenshot(f'{os.environ["SCREENSHOTS"]}/page-{width}.png')
 
+    def test_each_curve_has_a_sample_in_its_legend_within_the_picture(self):
+        charts = """[...document.querySelectorAll('figure.chart svg')].filter(svg => svg.querySelector('polyline'))
+          .map(svg => [svg.querySelectorAll('polyline').length, svg.querySelectorAll('line.sample').length,
+            Math.max(...[...svg.querySelectorAll('text')].map(text => text.getBoundingClientRect().right))
+              - svg.getBoundingClientRect().right])"""
+        for width in WIDTHS:
+            self.show(width)
+            found = self.browser.value(charts)
+            self.assertGreater(len(found), 2)
+            for curves, samples, beyond in found:
+                self.assertEqual(samples, curves)
+                self.assertLessEqual(beyond, 1)
+
     def test_each_chart_has_a_title_and_says_what_it_means(self):
         self.show(1280)
         self.assertGreater(self.browser.value('document.querySelectorAll("figure").length'), 2)

@@ -57,7 +57,7 @@ def functions(text):
 
 def check_lengths(tree):
     for path, text in tree.text.items():
-        if not path.endswith(CODE + ('.py', '.sh', '.cmake')):
+        if not path.endswith(CODE + ('.py', '.sh', '.js', '.css', '.html', '.cmake')):
             continue
         limit = MAX_TEST_FILE if path.startswith('tests/') else MAX_FILE
         lines = text.count('\n')

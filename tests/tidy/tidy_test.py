@@ -64,6 +64,7 @@ class TidyTest(unittest.TestCase):
     def test_lengths(self):
         a = 'common/base/a.cc'
         self.assert_finds('a.cc:1: 501 lines', {a: SPDX + '\n' * 500})
+        self.assert_finds('a.js:1: 501 lines', {'common/base/a.js': SPDX + '\n' * 500})
         for head in ('void f() ', 'A::A(int x)\n    : x_{x}, y_(1) ', 'auto f() -> int ', 'TEST(A, B) ',
                      'namespace n {\nstruct S {\nvoid f() const override {}\n};\n}\nbool g(S s = {}) noexcept '):
             self.assert_finds('function of 71 lines' if '\n    :' not in head else 'function of 72 lines',
@@ -75,6 +76,7 @@ class TidyTest(unittest.TestCase):
     def test_words_and_licence(self):
         a = 'common/base/a.cc'
         self.assert_finds('a.cc:1: no SPDX', {a: 'int x;\n'})
+        self.assert_finds('a.js:1: no SPDX', {'common/base/a.js': 'let x;\n'})
         self.assert_finds('a.cc:2: open end', {a: SPDX + '// TO' + 'DO: later\n'})
         self.assertEqual(self.findings({a: SPDX + '// TO' + 'DO(#12): later\n'}), [])
         self.assert_finds("path of somebody's machine", {'run.sh': 'cd /ho' + 'me/me/x\n'})

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 CODE = ('.h', '.cc', '.cu', '.cuh')
-TEXT = CODE + ('.py', '.sh', '.md', '.txt', '.cmake', '.proto', '.json', '.yml', '.yaml', '')
+TEXT = CODE + ('.py', '.sh', '.js', '.css', '.html', '.md', '.txt', '.cmake', '.proto', '.json', '.yml', '.yaml', '')
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+[<"]([^>"]+)[>"]', re.M)
 COMMENT_OR_LITERAL = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<d>[^(\s]*)\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|'

@@ -72,7 +72,7 @@ def is_exempt(path):
 
 def check_licence(tree):
     for path, text in tree.text.items():
-        if path.endswith(CODE + ('.proto', '.py')) and 'SPDX-License-Identifier: Apache-2.0' not in text:
+        if path.endswith(CODE + ('.proto', '.py', '.js', '.css', '.html')) and 'SPDX-License-Identifier: Apache-2.0' not in text:
             yield path, 1, 'no SPDX-License-Identifier line'
 
 
@@ -99,7 +99,7 @@ def check_words(tree):
 
 def comments(path, text):
     """[(line, text)] of the comments of a file."""
-    if path.endswith(CODE + ('.proto',)):
+    if path.endswith(CODE + ('.proto', '.js')):
         for match in COMMENT_OR_LITERAL.finditer(text):
             if match.group()[0] == '/':
                 for at, line in enumerate(match.group().splitlines()):

@@ -226,7 +226,7 @@ RunReport report_of(const RunFlags& flags, const RunDescription& run,
 // interrupted has one.
 class GrowingPage final {
  public:
-  static constexpr Duration kBetween = std::chrono::seconds(20);
+  static constexpr Duration kBetween = kPageRefresh;
 
   // All must outlive this object.
   GrowingPage(const RunFlags& flags, const RunDescription& run, const GridExperiment& experiment,
@@ -265,8 +265,9 @@ class GrowingPage final {
     }
     fill_cells(plan, so_far);
     RunReport report = report_of(flags_, run_, experiment_, so_far);
+    report.so_far = AnswersSoFar{finished_.size(), jobs_of(plan, executor_.order()).size()};
     report.inconclusive = fmt::format("it goes on, or was interrupted, and has {} of {} answers",
-                                      finished_.size(), jobs_of(plan, executor_.order()).size());
+                                      report.so_far->done, report.so_far->all);
     return report;
   }
 

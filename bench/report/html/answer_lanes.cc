@@ -168,9 +168,7 @@ class LanePlot final {
     std::string svg = fmt::format(
         "<line class=\"grid\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"#ddd\"/>", kPlotLeft,
         kAxis, kPlotWidth - kPlotRight, kAxis);
-    constexpr int kTicks = 5;
-    for (int i = 0; i <= kTicks; ++i) {
-      const double ms = end_ms_ * i / kTicks;
+    for (const double ms : round_ticks(end_ms_)) {
       svg += svg_text(x(ms), kAxis + 16, "middle", fmt::format("{:.3g}", ms / 1e3));
     }
     return svg + svg_text((kPlotLeft + kPlotWidth) / 2, kAxis + 32, "middle",
@@ -278,8 +276,7 @@ std::string arrivals_of(const std::vector<const FinishedAnswer*>& answers, const
                 ms_per_px);
     top += kLane;
   }
-  for (int i = 0; i <= 4; ++i) {
-    const double ms = longest * i / 4;
+  for (const double ms : round_ticks(longest)) {
     svg += svg_text(kLeft + ms / ms_per_px, floor + 14, "middle", fmt::format("{:.3g}", ms / 1e3));
   }
   svg +=

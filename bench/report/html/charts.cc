@@ -28,7 +28,7 @@ PlotSeries& curve_of(const CellReport& cell, const RunReport& report, Curves& cu
   const std::size_t place = place_of(cell, report);
   PlotSeries& curve = curves[place];
   curve.name = cell.variant->name;
-  curve.dashed = curve_style(place).dashed;
+  curve.pattern = curve_style(place).pattern;
   curve.colour = curve_style(place).colour;
   return curve;
 }
@@ -102,8 +102,10 @@ std::string map_cell(const CellReport& cell, bool is_best) {
 
 PlotSeries distribution(const CellReport& cell, const RunReport& report) {
   const CurveStyle style = curve_style(place_of(cell, report));
-  PlotSeries series{
-      .name = cell.variant->name, .marked = false, .dashed = style.dashed, .colour = style.colour};
+  PlotSeries series{.name = cell.variant->name,
+                    .marked = false,
+                    .pattern = style.pattern,
+                    .colour = style.colour};
   const std::vector<double>& samples = cell.e2el_samples;
   series.points.push_back({samples.front() / 1e3, 0});
   const std::size_t step = samples.size() / kMaxPoints + 1;

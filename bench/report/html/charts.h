@@ -16,15 +16,15 @@ namespace outrider {
 
 // The look of a strategy in every chart of a page.
 struct CurveStyle {
-  std::size_t colour = 0;  // of the plot's colours
-  bool dashed = false;
+  std::size_t colour = 0;   // of the plot's colours
+  std::size_t pattern = 0;  // of its dashes and marks
 };
 
-// place: index of the strategy in the run. The first ones, which most runs have, differ most; after
-// the last colour they repeat with dashes.
+// place: index of the strategy in the run. The first ones, which most runs have, differ most in
+// colour; neighbours differ in dashes and marks, too, and no style repeats before 32.
 inline CurveStyle curve_style(std::size_t place) {
   constexpr std::array<std::size_t, 8> kOrder = {0, 4, 2, 3, 5, 1, 6, 7};
-  return {kOrder[place % kOrder.size()], place >= kOrder.size()};
+  return {kOrder[place % kOrder.size()], (place + place / kOrder.size()) % kPlotPatterns};
 }
 
 // State that the charts of a page share.

@@ -72,7 +72,7 @@ body { margin: 0 auto; max-width: 1200px; padding: 1.2rem; color: var(--ink);
        background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 h3 { font-size: 1rem; margin: 0 0 .5rem; }
-p.lead { font-size: 1.1rem; } .soft, figcaption { color: var(--soft); font-size: .9rem; }
+p.lead { font-size: 1.1rem; } progress { width: 12rem; max-width: 100%; vertical-align: middle; } .soft, figcaption { color: var(--soft); font-size: .9rem; }
 figure { margin: 1.4rem 0; padding: 1rem; border: 1px solid var(--edge); border-radius: 8px; }
 figcaption { margin-top: .6rem; }
 figure.chart { margin: 0; padding: 0; border: 0; } figure.chart figcaption { margin: 0 0 .6rem; }

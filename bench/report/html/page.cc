@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "bench/report/cell_report.h"
 #include "bench/report/html/charts.h"
 #include "bench/report/html/markup.h"
@@ -139,6 +141,21 @@ std::string figures(const RunReport& report) {
                   "if one was set."});
 }
 
+int refresh_seconds() {
+  return static_cast<int>(to_seconds(kPageRefresh));
+}
+
+std::string progress_line(const AnswersSoFar& so_far) {
+  const double percent = 100.0 * static_cast<double>(so_far.done) /
+                         static_cast<double>(std::max<std::size_t>(so_far.all, 1));
+  return fmt::format(
+      "<p class=\"progress\"><progress value=\"{0}\" max=\"{1}\" "
+      "aria-label=\"Answers\"></progress> "
+      "{2:.0f} %: {0} of {1} answers. This page fills while the run goes on, and is read anew "
+      "every {3} seconds.</p>\n",
+      so_far.done, so_far.all, percent, refresh_seconds());
+}
+
 }  // namespace
 
 std::string report_page(const RunReport& report) {
@@ -146,9 +163,14 @@ std::string report_page(const RunReport& report) {
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
       "<link rel=\"icon\" href=\"data:,\"><title>Outrider: what edge drafting "
-      "brings</title><style>";
+      "brings</title>";
+  if (report.so_far) {
+    page += fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">", refresh_seconds());
+  }
+  page += "<style>";
   page += page_style();
   page += "</style></head><body>\n<h1>What edge drafting brings</h1>\n";
+  if (report.so_far) page += progress_line(*report.so_far);
   if (!report.valid) {
     page +=
         "<p class=\"invalid\"><b>This run is invalid.</b> Some answers differ from what the target "

@@ -5,13 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "bench/report/cost_report.h"
+#include "bench/report/html/charts.h"
 #include "bench/report/html/markup.h"
 
 namespace outrider {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -110,6 +114,25 @@ TEST_F(PageTest, NeedsNothingElseAndRunsNothing) {
   EXPECT_THAT(page, Not(HasSubstr("http")));
   EXPECT_THAT(page, Not(HasSubstr("src=")));
   EXPECT_LT(page.size(), 2u << 20);
+}
+
+TEST_F(PageTest, ARunThatGoesOnHasAPageThatFills) {
+  EXPECT_THAT(report_page(report_), Not(AnyOf(HasSubstr("refresh"), HasSubstr("<progress"))));
+  report_.so_far = AnswersSoFar{3, 12};
+  const std::string page = report_page(report_);
+  EXPECT_THAT(page, HasSubstr("<meta http-equiv=\"refresh\" content=\"20\">"));
+  EXPECT_THAT(page, HasSubstr("<progress value=\"3\" max=\"12\""));
+  EXPECT_THAT(page, HasSubstr("25 %: 3 of 12 answers."));
+  EXPECT_THAT(page, HasSubstr("mirror"));
+}
+
+TEST_F(PageTest, EachStrategyHasALookOfItsOwn) {
+  std::set<std::pair<std::size_t, std::size_t>> looks;
+  for (std::size_t place = 0; place < 32; ++place) {
+    const CurveStyle style = curve_style(place);
+    EXPECT_TRUE(looks.insert({style.colour, style.pattern}).second) << place;
+    EXPECT_NE(style.pattern, curve_style(place + 1).pattern) << "of neighbours, " << place;
+  }
 }
 
 TEST_F(PageTest, SaysWhoWinsAndMarksEveryFigure) {

@@ -126,7 +126,7 @@ struct GridPlan {
   // answer is a first one.
   std::string state_dir = {};
   bool traces = false;  // of the answers that is_traced() names
-  // Of every edge, plain decoding's too, such as "--json-schema={}". By real programs only.
+  // The flags that every edge has, plain decoding's too: "--json-schema={}". By real programs only.
   std::vector<std::string> edge_flags = {};
   std::vector<GridSetting> settings = {};
   std::vector<GridVariant> variants = {};

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A server with keys, requested without one: every path in its sources, on each of its ports, by each method, and
-whatever its protocol names as a call. Only health, version and, to the loopback, metrics answer, so a new route cannot
-be forgotten here.
+whatever its protocol names as a call. Only health, version, the chat page and, to the loopback, metrics answer, so a new
+route cannot be forgotten here.
 
   OUTRIDER_BIN=build/release/bin .venv-tests/bin/python3 tests/e2e/routes_test.py
 
@@ -18,7 +18,8 @@ from pathlib import Path
 from programs import ROOT, Server, new_key
 from runner import run_tests
 
-OPEN = {'health': {'/health', '/health/live', '/health/ready', '/version'}, 'metrics': {'/metrics'}}
+# The page at / holds nothing of the server's: it asks for a key.
+OPEN = {'health': {'/', '/health', '/health/live', '/health/ready', '/version'}, 'metrics': {'/metrics'}}
 METHODS = ('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS')
 REFUSED, NOT_THERE = 401, (404, 405)
 # The status of a route with a key.
@@ -77,7 +78,7 @@ class WithoutAKey(unittest.TestCase):
         finally:
             connection.close()
 
-    def test_no_path_answers_but_health_and_version(self):
+    def test_no_path_answers_but_health_version_and_the_page(self):
         refused = set()
         for name, port in self.ports.items():
             for path in paths():

@@ -223,7 +223,7 @@ class Faults(unittest.TestCase):
 
     def test_this_devices_target_goes_on_where_that_is_asked_for(self):
         def dies(number, _):
-            if number > 6:
+            if number > self.FIRST[VllmServer.api] + 2:  # so few requests bring few tokens, drafted or not
                 raise Reply(None)
 
         with VllmServer(PROMPT, TEXT, dies) as server:

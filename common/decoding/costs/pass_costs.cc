@@ -36,6 +36,12 @@ std::vector<RowTime> PassCostBook::means() const {
   return means;
 }
 
+RowCurve PassCostBook::curve() const {
+  std::vector<RowTime> points = means();
+  for (RowTime& point : points) point = {std::round(point.rows), point.time, 1};
+  return RowCurve(points);
+}
+
 PassCosts PassCostBook::costs() const {
   PassCosts costs;
   for (const RowTime& mean : means()) {

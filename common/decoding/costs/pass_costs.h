@@ -44,8 +44,8 @@ class PassCostBook final {
   // For the row counts that occurred. Where no pass ran without exits, the time with exits stands
   // in.
   PassCosts costs() const;
-  // The same times without the exits' part, in seconds.
-  RowCurve curve() const { return RowCurve(means()); }
+  // The same times without the exits' part, in seconds, at whole rows; each bucket counts alike.
+  RowCurve curve() const;
 
  private:
   // The largest row count of each bucket.

@@ -14,8 +14,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from programs import DRAFT, Edge, Server, free_port, new_key, wait_until_served
+from programs import Server, free_port, new_key
 from runner import run_tests
+from serving_edge import WithBothPrograms
 from tools_test import TEMPLATE, ask
 
 QUESTION = {'role': 'user', 'content': 'Pick up the red cup.'}
@@ -25,21 +26,13 @@ TOOL = {'name': 'move', 'description': 'Moves.', 'input_schema': {
 
 
 @unittest.skipUnless(importlib.util.find_spec('anthropic'), 'needs the package anthropic')
-class Messages(unittest.TestCase):
+class Messages(WithBothPrograms):
+    template = TEMPLATE
+
     @classmethod
     def setUpClass(cls):
         import anthropic
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        template = Path(folder.name) / 'tools.jinja'
-        template.write_text(TEMPLATE, encoding='utf-8')
-        http, port = free_port(), free_port()
-        cls.server = Server('--http-port', http, '--chat-template', template, '--served-model-name', 'robot')
-        cls.addClassCleanup(cls.server.stop)
-        edge = Edge('serve', '--model', DRAFT, '--server', cls.server.address, '--port', port)
-        cls.addClassCleanup(edge.process.kill)
-        cls.bases = [f'http://127.0.0.1:{each}' for each in (http, port)]
-        wait_until_served(cls.bases[1])
+        super().setUpClass()
         cls.clients = [anthropic.Anthropic(base_url=base, api_key='none', max_retries=0) for base in cls.bases]
 
     def test_a_message_is_a_chats_answer(self):

@@ -8,12 +8,10 @@ SPDX-License-Identifier: Apache-2.0
 """
 import importlib.util
 import json
-import tempfile
 import unittest
-from pathlib import Path
 
-from programs import DRAFT, Edge, Server, free_port, wait_until_served
 from runner import run_tests
+from serving_edge import WithBothPrograms
 from tools_test import TEMPLATE
 
 QUESTION = 'Pick up the red cup.'
@@ -23,22 +21,15 @@ FUNCTION = {'type': 'function', 'name': 'move', 'description': 'Moves.', 'parame
 
 
 @unittest.skipUnless(importlib.util.find_spec('openai'), 'needs the package openai')
-class Responses(unittest.TestCase):
+class Responses(WithBothPrograms):
+    template = TEMPLATE
+
     @classmethod
     def setUpClass(cls):
         import openai
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        template = Path(folder.name) / 'tools.jinja'
-        template.write_text(TEMPLATE, encoding='utf-8')
-        http, port = free_port(), free_port()
-        cls.server = Server('--http-port', http, '--chat-template', template, '--served-model-name', 'robot')
-        cls.addClassCleanup(cls.server.stop)
-        edge = Edge('serve', '--model', DRAFT, '--server', cls.server.address, '--port', port)
-        cls.addClassCleanup(edge.process.kill)
-        wait_until_served(f'http://127.0.0.1:{port}')
-        cls.clients = [openai.OpenAI(base_url=f'http://127.0.0.1:{each}/v1', api_key='none', max_retries=0,
-                                     _strict_response_validation=True) for each in (http, port)]
+        super().setUpClass()
+        cls.clients = [openai.OpenAI(base_url=base + '/v1', api_key='none', max_retries=0, _strict_response_validation=True)
+                       for base in cls.bases]
 
     def test_a_response_is_a_chats_answer(self):
         answers = set()

@@ -7,14 +7,13 @@ is the answer of its seed, and what is wrong is named.
 SPDX-License-Identifier: Apache-2.0
 """
 import json
-import tempfile
 import unittest
 import urllib.error
 import urllib.request
-from pathlib import Path
 
-from programs import DRAFT, Edge, Server, edge, free_port, wait_until_served
+from programs import DRAFT, Server, edge, free_port
 from runner import run_tests
+from serving_edge import WithBothPrograms
 
 # ChatML with tools in the manner of Hermes.
 TEMPLATE = (
@@ -53,24 +52,8 @@ def events(base, **fields):
     return [json.loads(line) for line in lines]
 
 
-class Tools(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        template = Path(cls.folder.name) / 'tools.jinja'
-        template.write_text(TEMPLATE, encoding='utf-8')
-        http, port = free_port(), free_port()
-        cls.server = Server('--http-port', http, '--chat-template', template)
-        cls.edge = Edge('serve', '--model', DRAFT, '--server', cls.server.address, '--port', port)
-        cls.bases = (f'http://127.0.0.1:{http}', f'http://127.0.0.1:{port}')
-        wait_until_served(cls.bases[1])
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.edge.interrupt()
-        cls.edge.wait()
-        cls.server.stop()
-        cls.folder.cleanup()
+class Tools(WithBothPrograms):
+    template = TEMPLATE
 
     def test_tools_calls_and_results_reach_the_model(self):
         for base in self.bases:

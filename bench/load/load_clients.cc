@@ -2,18 +2,85 @@
 #include "bench/load/load_clients.h"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include "bench/edges/bench_edge.h"
-#include "bench/load/http_client.h"
 #include "common/base/json.h"
+#include "common/serving/http/client.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {
 namespace {
+
+constexpr Duration kPatience = std::chrono::minutes(2);  // with a server that says nothing
+constexpr std::size_t kMaxEvent = 1 << 20;
+
+// The error for which an HTTP status stands, with OpenAI's error message if the body has one.
+Status error_of(const HttpReply& reply, const std::string& page) {
+  std::string message = page + ": HTTP " + std::to_string(reply.status);
+  const Json json = Json::parse(reply.body, nullptr, false);
+  const Json::json_pointer path("/error/message");
+  if (json.is_object() && json.contains(path) && json[path].is_string()) {
+    message += ": " + printable(json[path].get<std::string>());
+  }
+  switch (reply.status) {
+    case 400:
+      return invalid_argument(std::move(message));
+    case 401:
+      return unauthenticated(std::move(message));
+    case 403:
+      return permission_denied(std::move(message));
+    case 404:
+      return not_found(std::move(message));
+    case 429:
+      return resource_exhausted(std::move(message));
+    case 501:
+      return unimplemented(std::move(message));
+    case 503:
+      return unavailable(std::move(message));
+    default:
+      return internal_error(std::move(message));
+  }
+}
+
+// The body of a reply with status 200; any other is an error.
+Result<std::string> ask(const Address& server, OutgoingRequest request, const std::string& key) {
+  request.timeout = kPatience;
+  if (!key.empty()) request.headers.emplace_back("Authorization", "Bearer " + key);
+  Result<HttpReply> reply = HttpCaller({.server = server}).call(request, {});
+  const std::string page = server.to_string() + request.path;
+  if (!reply.ok()) return reply.status().with_context(page);
+  if (reply->status != 200) return error_of(*reply, page);
+  return std::move(reply->body);
+}
+
+// Reads server-sent events, however they are cut: hands the data of each complete one over, and
+// keeps the rest.
+class EventReader final {
+ public:
+  Status take(std::string_view bytes, const std::function<Status(std::string_view)>& on_data) {
+    for (const char c : bytes) {
+      if (c != '\r') rest_ += c;
+    }
+    std::size_t begin = 0;
+    for (std::size_t end; (end = rest_.find("\n\n", begin)) != std::string::npos; begin = end + 2) {
+      constexpr std::string_view kData = "data: ";
+      const std::string_view event = std::string_view(rest_).substr(begin, end - begin);
+      if (event.starts_with(kData)) OUTRIDER_RETURN_IF_ERROR(on_data(event.substr(kData.size())));
+    }
+    rest_.erase(0, begin);
+    if (rest_.size() <= kMaxEvent) return {};
+    return resource_exhausted("an event of the stream exceeds 1 MiB");
+  }
+
+ private:
+  std::string rest_;
+};
 
 class EdgeClient final : public LoadClient {
  public:
@@ -70,12 +137,10 @@ class OpenAiClient final : public LoadClient {
       }
       return take(data, clock_.now() - sent, answer);
     };
-    OUTRIDER_RETURN_IF_ERROR(
-        http_call({.server = setup_.server,
-                   .path = "/v1/chat/completions",
-                   .key = setup_.key,
-                   .body = body.dump(-1, ' ', false, Json::error_handler_t::replace)},
-                  [&](std::string_view bytes) { return events.take(bytes, on_event); }));
+    OutgoingRequest asked = {.path = "/v1/chat/completions",
+                             .body = body.dump(-1, ' ', false, Json::error_handler_t::replace)};
+    asked.on_body = [&](std::string_view bytes) { return events.take(bytes, on_event); };
+    OUTRIDER_RETURN_IF_ERROR(ask(setup_.server, std::move(asked), setup_.key).status());
     if (!is_whole)
       return data_loss(setup_.server.to_string() + ": the stream ended without [DONE]");
     settle(answer);
@@ -207,10 +272,15 @@ std::unique_ptr<LoadClient> make_greedy_session(const EdgeClientSetup& setup, Cl
   return std::make_unique<GreedySession>(setup, clock);
 }
 
+Result<std::string> http_page(const Address& server, const std::string& path,
+                              const std::string& key) {
+  return ask(server, {.path = path}, key);
+}
+
 Result<std::string> openai_model(const Address& server, const std::string& key) {
   const char* const remedy =
       ". Remedy: a server with OpenAI's routes (outrider-server --http-port), or --url of one";
-  const Result<std::string> page = http_get({.server = server, .path = "/v1/models", .key = key});
+  const Result<std::string> page = http_page(server, "/v1/models", key);
   if (!page.ok()) return Status(page.status().code(), page.status().message() + remedy);
   OUTRIDER_ASSIGN_OR_RETURN(const Json models,
                             parse_json(*page, server.to_string() + "/v1/models"));

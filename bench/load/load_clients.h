@@ -75,6 +75,11 @@ struct OpenAiSetup {
 
 std::unique_ptr<LoadClient> make_openai_client(const OpenAiSetup& setup, Clock& clock);
 
+// A page of an HTTP server. The error for which another status than 200 stands, with OpenAI's
+// message if the page has one; UNAVAILABLE or DEADLINE_EXCEEDED where no reply comes.
+Result<std::string> http_page(const Address& server, const std::string& path,
+                              const std::string& key);
+
 // The name of the model that an OpenAI server has. UNAVAILABLE or NOT_FOUND, with the remedy, where
 // there is no such server or no such route.
 Result<std::string> openai_model(const Address& server, const std::string& key);

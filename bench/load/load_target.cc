@@ -7,8 +7,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <sstream>
+#include <string_view>
 
-#include "bench/load/http_client.h"
+#include "bench/load/load_clients.h"
 #include "cloud_server/admission/token_file.h"
 #include "common/base/posix.h"
 #include "common/serving/cli/quantities.h"
@@ -42,6 +43,19 @@ Status check_addresses(const TargetFlags& flags, const LoadShape& shape) {
 }
 
 }  // namespace
+
+Result<Address> parse_http_url(const std::string& text) {
+  constexpr std::string_view kScheme = "http://";
+  std::string_view rest = text;
+  if (!rest.starts_with(kScheme)) {
+    return invalid_argument(printable(text) +
+                            ": expected http://HOST:PORT; TLS is not spoken here, so measure where "
+                            "the server's plain port can be reached");
+  }
+  rest.remove_prefix(kScheme.size());
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+  return parse_address(rest);
+}
 
 void add_target_flags(CLI::App& command, TargetFlags& target) {
   command.add_option("--model", target.model,
@@ -184,8 +198,7 @@ std::string LoadTarget::key_of(ClientKind kind, std::size_t number) const {
 
 Result<std::optional<ServerCounters>> LoadTarget::counters() const {
   if (!metrics_) return std::optional<ServerCounters>();
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string page,
-                            http_get({.server = *metrics_, .path = "/metrics"}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string page, http_page(*metrics_, "/metrics", {}));
   OUTRIDER_ASSIGN_OR_RETURN(const ServerCounters counters, parse_counters(page));
   return std::optional(counters);
 }

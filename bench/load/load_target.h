@@ -39,6 +39,9 @@ struct TargetFlags {
 
 void add_target_flags(CLI::App& command, TargetFlags& target);
 
+// "http://HOST:PORT", with or without a slash behind it. INVALID_ARGUMENT names what is wrong.
+Result<Address> parse_http_url(const std::string& text);
+
 // A line for each key: the tenant's name, a blank, the key. INVALID_ARGUMENT names the line.
 using TenantKeys = std::vector<std::pair<std::string, std::string>>;
 Result<TenantKeys> parse_keys(const std::string& text, const std::string& file);

@@ -19,7 +19,6 @@
 #include "bench/checks/checks.h"
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/grid_flags.h"
-#include "bench/load/http_client.h"
 #include "bench/load/load_clients.h"
 #include "bench/load/load_report.h"
 #include "bench/load/load_run.h"

@@ -18,6 +18,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 
 namespace outrider {
 namespace {
@@ -48,16 +49,17 @@ class HttpCaller::Connection final {
   explicit Connection(const HttpCallerOptions& options)
       : options_(options), resolver_(loop_), socket_(loop_) {}
 
-  Result<HttpReply> exchange(const OutgoingRequest& asked, TimePoint until,
-                             const std::stop_token& stop) {
+  Result<HttpReply> exchange(const OutgoingRequest& asked, const std::stop_token& stop) {
+    asked_ = &asked;
+    until_ = SystemClock().now() + asked.timeout;
     set_request(asked);
     reply_.emplace();
-    reply_->body_limit(kMaxReply);
+    reply_->body_limit(asked.on_body ? std::numeric_limits<std::uint64_t>::max() : kMaxReply);
     result_.reset();
     is_connected_ ? send() : resolve();
     while (!result_) {
       if (stop.stop_requested()) return cancelled("interrupted");
-      if (SystemClock().now() >= until) return deadline_exceeded("no reply came in time");
+      if (SystemClock().now() >= until_) return deadline_exceeded("no reply came in time");
       loop_.run_for(kLook);
       if (loop_.stopped()) loop_.restart();
     }
@@ -141,16 +143,32 @@ class HttpCaller::Connection final {
 
   template <typename Stream>
   void read(Stream& stream) {
-    http::async_read(stream, buffer_, *reply_, [this](const Error& error, std::size_t) {
-      if (failed("its reply", error)) return;
-      http::response<http::string_body>& reply = reply_->get();
-      result_ = HttpReply{.status = reply.result_int(),
-                          .body = std::move(reply.body()),
-                          .retry_after = retry_after(reply)};
-    });
+    http::async_read_some(stream, buffer_, *reply_,
+                          [this, &stream](const Error& error, std::size_t) {
+                            if (failed("its reply", error) || !hand_over()) return;
+                            if (!reply_->is_done()) return read(stream);
+                            http::response<http::string_body>& reply = reply_->get();
+                            result_ = HttpReply{.status = reply.result_int(),
+                                                .body = std::move(reply.body()),
+                                                .retry_after = retry_after(reply)};
+                          });
+  }
+
+  // Hands what has come of a streamed body over; false if that ended the call.
+  bool hand_over() {
+    if (!asked_->on_body || !reply_->is_header_done() || reply_->get().result_int() != 200) {
+      return true;
+    }
+    until_ = SystemClock().now() + asked_->timeout;
+    const std::string piece = std::exchange(reply_->get().body(), {});
+    const Status taken = piece.empty() ? Status() : asked_->on_body(piece);
+    if (!taken.ok()) result_ = taken;
+    return taken.ok();
   }
 
   const HttpCallerOptions& options_;
+  const OutgoingRequest* asked_ = nullptr;  // by the exchange that runs
+  TimePoint until_;
   asio::io_context loop_{1};
   asio::ssl::context context_{asio::ssl::context::tls_client};
   Tcp::resolver resolver_;
@@ -167,15 +185,14 @@ HttpCaller::HttpCaller(HttpCallerOptions options) : options_(std::move(options))
 HttpCaller::~HttpCaller() = default;
 
 Result<HttpReply> HttpCaller::call(const OutgoingRequest& request, const std::stop_token& stop) {
-  const TimePoint until = SystemClock().now() + request.timeout;
   const bool was_kept = connection_ != nullptr;
   if (!was_kept) connection_ = std::make_unique<Connection>(options_);
-  Result<HttpReply> reply = connection_->exchange(request, until, stop);
+  Result<HttpReply> reply = connection_->exchange(request, stop);
   const bool was_closed =
       was_kept && reply.status().code() == StatusCode::kUnavailable && !connection_->has_heard();
   if (was_closed) {
     connection_ = std::make_unique<Connection>(options_);
-    reply = connection_->exchange(request, until, stop);
+    reply = connection_->exchange(request, stop);
   }
   if (!reply.ok() || !connection_->is_kept()) connection_.reset();
   return reply;

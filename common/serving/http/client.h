@@ -13,10 +13,12 @@
 // Thread rule: one thread at a time; blocks. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,7 +45,10 @@ struct OutgoingRequest {
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::optional<std::string> body = {};  // nothing: a GET; else a POST
-  Duration timeout{0};                   // of all of it
+  Duration timeout{0};                   // of all of it; with on_body, between two pieces
+  // Takes the body of a reply with status 200 piece by piece, however long it is; HttpReply::body
+  // then is empty. Its error ends the call.
+  std::function<Status(std::string_view)> on_body = {};
 };
 
 struct HttpReply {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 
@@ -45,12 +46,32 @@ MappedFile::~MappedFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+Status MappedFile::copy(std::span<const std::byte> part, std::byte* to) const {
+  std::size_t done = 0;
+  while (done < part.size()) {
+    const ssize_t got = ::pread(descriptor_, to + done, part.size() - done,
+                                static_cast<off_t>(part.data() - data_ + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return data_loss(path_ + ": " + errno_message(errno));
+    if (got == 0) return data_loss(path_ + ": was cut short while it was in use");
+    done += static_cast<std::size_t>(got);
+  }
+  return {};
+}
+
 Status MappedFile::check_unchanged() const {
   struct stat found {};
   if (::fstat(descriptor_, &found) != 0) return data_loss(path_ + ": " + errno_message(errno));
   if (static_cast<std::size_t>(found.st_size) == size_) return {};
   return data_loss(path_ + ": was " + std::to_string(size_) + " bytes when loaded and is now " +
                    std::to_string(found.st_size) + "; put the file back and start again");
+}
+
+const MappedFile* file_with(std::span<const std::unique_ptr<MappedFile>> files,
+                            const std::byte* address) {
+  const auto found =
+      std::ranges::find_if(files, [address](const auto& file) { return file->holds(address); });
+  return found == files.end() ? nullptr : found->get();
 }
 
 void forget_pages(std::span<const std::byte> part) {

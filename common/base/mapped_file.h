@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,6 +25,15 @@ class MappedFile final {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
+  // Copies a part of bytes(). kDataLoss where touching it would be a SIGBUS: the file was cut
+  // short, or its disk fails.
+  Status copy(std::span<const std::byte> part, std::byte* to) const;
+
+  // Whether an address lies in bytes().
+  bool holds(const std::byte* address) const {
+    return std::less_equal<>()(data_, address) && std::less<>()(address, data_ + size_);
+  }
+
   // kDataLoss if the file's size has changed since it was mapped: reading past its end would be a
   // SIGBUS.
   Status check_unchanged() const;
@@ -36,6 +46,10 @@ class MappedFile final {
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+// The file that an address lies in; nullptr if it is none of them.
+const MappedFile* file_with(std::span<const std::unique_ptr<MappedFile>> files,
+                            const std::byte* address);
 
 // Releases the pages of a part of a MappedFile's bytes from our memory. They stay in the system's
 // cache, and are mapped again when they are read again. A page at the end that belongs to what

@@ -237,8 +237,8 @@ class Failover(unittest.TestCase):
             with Server(*PACED, port=server.port):
                 answer = running.wait()
         self.assert_same(answer, SAMPLINGS[0])
-        self.assertRegex(answer.err, r'failback: .*failing\.pack, (layer \d+|the output matrix|'
-                                     r'the embedding).*; going on online at token \d+')
+        self.assertRegex(answer.err, r'failback: .*failing\.pack(, (layer \d+|the output matrix|the embedding).*|: was .*); going on '
+                                     r'online at token \d+')
         self.assertEqual(answer.json['failbacks_total'], 1, answer.err)
 
     def test_a_metered_link_is_left_when_it_is_spent(self):

@@ -98,6 +98,10 @@ void GgufFile::forget_pages() const {
   for (const auto& file : files_) outrider::forget_pages(file->bytes());
 }
 
+const MappedFile* GgufFile::part_with(const std::byte* address) const {
+  return file_with(files_, address);
+}
+
 Status GgufFile::check_unchanged() const {
   for (const auto& file : files_) OUTRIDER_RETURN_IF_ERROR(file->check_unchanged());
   return {};

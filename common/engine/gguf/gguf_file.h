@@ -30,6 +30,9 @@ class GgufFile final {
   const GgufMetadata& metadata() const { return header_.metadata; }
   const std::vector<GgufTensor>& tensors() const { return header_.tensors; }
 
+  // The part that an address of a tensor's data lies in.
+  const MappedFile* part_with(const std::byte* address) const;
+
   // kDataLoss if a file's size has changed since it was opened.
   Status check_unchanged() const;
 

@@ -45,7 +45,7 @@ Status CpuPass::run(const PassModel& model, std::span<const Row> rows, PassOutpu
   logits_.end();  // of the previous pass
   loops_.begin_pass(out);
   out.threads = &loops_.pool();
-  prepare(model.weights, rows);
+  OUTRIDER_RETURN_IF_ERROR(prepare(model.weights, rows));
   Status done = run_layers(model.layers, out);
   if (!done.ok() || out.is_abandoned()) {
     model.layers.end_pass();
@@ -57,27 +57,33 @@ Status CpuPass::run(const PassModel& model, std::span<const Row> rows, PassOutpu
   return cancelled("the pass was abandoned");
 }
 
-void CpuPass::prepare(const CpuWeights& weights, std::span<const Row> rows) {
+Status CpuPass::prepare(const CpuWeights& weights, std::span<const Row> rows) {
   const auto all = static_cast<std::int64_t>(rows.size());
   const std::int64_t most = std::min(all, kMaxRows);
   pass_rows_.begin(rows);
   for (Activations* x : {&normed_, &attended_}) x->grow(most, products_.is_quantized());
   feed_forward_.grow(most);
   if (!adds_directly_) branch_.grow(size(most * hidden_stride_));
-  for (std::int64_t r = 0; r < all; ++r) embed(weights, rows[size(r)], pass_rows_.residual(r));
+  for (std::int64_t r = 0; r < all; ++r) {
+    OUTRIDER_RETURN_IF_ERROR(embed(weights, rows[size(r)], pass_rows_.residual(r)));
+  }
+  return {};
 }
 
-void CpuPass::embed(const CpuWeights& weights, const Row& row, float* to) {
+Status CpuPass::embed(const CpuWeights& weights, const Row& row, float* to) {
   const std::int64_t hidden = config_.hidden_size;
-  widen(weights.embedding, std::int64_t{row.token} * hidden, {to, size(hidden)});
+  const Weights& files = weights.files->weights;
+  OUTRIDER_RETURN_IF_ERROR(files.read_row(weights.embedding, row.token, {to, size(hidden)}));
   if (config_.embedding_scale != 1.0) {
     const auto scale = static_cast<float>(config_.embedding_scale);
     for (std::int64_t i = 0; i < hidden; ++i) to[i] *= scale;
   }
-  if (config_.position_rows == 0) return;
+  if (config_.position_rows == 0) return {};
   position_.resize(size(hidden));
-  widen(weights.positions, std::int64_t{row.cache->slots().position(row.slot)} * hidden, position_);
+  const Position position = row.cache->slots().position(row.slot);
+  OUTRIDER_RETURN_IF_ERROR(files.read_row(weights.positions, position, position_));
   for (std::int64_t i = 0; i < hidden; ++i) to[i] += position_[size(i)];
+  return {};
 }
 
 Status CpuPass::run_layers(LayerStore& layers, PassOutput& out) {

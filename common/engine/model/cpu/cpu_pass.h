@@ -51,12 +51,12 @@ class CpuPass final {
   static constexpr std::int64_t kMaxRows = 256;
 
  private:
-  void prepare(const CpuWeights& weights, std::span<const Row> rows);
+  Status prepare(const CpuWeights& weights, std::span<const Row> rows);
   Status run_layers(LayerStore& layers, PassOutput& out);
   bool prune(std::int32_t index, PassOutput& out);
   Status run_layer(LayerStore& layers, const CpuLayer& layer, std::int64_t index, bool other_rows);
   Status run_part(LayerStore& layers, const CpuLayer& layer, std::int64_t index);
-  void embed(const CpuWeights& weights, const Row& row, float* to);
+  Status embed(const CpuWeights& weights, const Row& row, float* to);
   void run_attention(const CpuLayer& layer, std::int64_t index);
   void normalize(const NormVectors& norm);
   MatmulOutput branch();

@@ -299,6 +299,25 @@ Status Weights::check_finite() const {
   return {};
 }
 
+Status Weights::read_row(const TensorView& matrix, std::int64_t index, std::span<float> out) const {
+  const MappedFile* file = file_with(files_, matrix.data);
+  if (file == nullptr && gguf_) file = gguf_->part_with(matrix.data);
+  const bool has_rows = matrix.transposed == 0 && matrix.quantized == nullptr &&
+                        matrix.added == 0.0f && matrix.column_order == nullptr;
+  if (file == nullptr || !has_rows) {
+    widen(matrix, index * std::ssize(out), out);
+    return {};
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.row_bytes()));
+  OUTRIDER_RETURN_IF_ERROR(file->copy({matrix.row(index), bytes.size()}, bytes.data()));
+  widen({.dtype = matrix.dtype,
+         .shape = {std::ssize(out)},
+         .data = bytes.data(),
+         .num_bytes = bytes.size()},
+        0, out);
+  return {};
+}
+
 void Weights::forget_pages() const {
   for (const auto& file : files_) outrider::forget_pages(file->bytes());
   if (gguf_) gguf_->forget_pages();

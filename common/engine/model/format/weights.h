@@ -11,8 +11,9 @@
 //
 // A file may be cut short while it is mapped; reading past the new end would be a SIGBUS.
 // check_unchanged() costs one fstat per file. Call it before each pass, so that only a cut during
-// the pass itself is not an error. Replacing a file by rename is harmless: the mapping keeps the
-// old one. SPDX-License-Identifier: Apache-2.0
+// the pass itself is not an error, and none of a pass that reads rows by read_row() alone.
+// Replacing a file by rename is harmless: the mapping keeps the old one.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -49,6 +50,10 @@ class Weights final {
   const TensorView* find(std::string_view name) const;
   // For a tensor of expected_tensors(), present once arrange() has passed.
   const TensorView& at(std::string_view name) const;
+
+  // Row `index` of one of these matrices as f32. It is copied out of its file first: kDataLoss
+  // where reading the mapping would be a SIGBUS.
+  Status read_row(const TensorView& matrix, std::int64_t index, std::span<float> out) const;
 
   // By name.
   const TensorMap& tensors() const { return tensors_; }

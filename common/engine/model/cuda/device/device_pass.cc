@@ -23,9 +23,8 @@ std::vector<std::int64_t> windows_of(const DeviceWeights& weights) {
 Result<std::unique_ptr<DevicePass>> DevicePass::make(DeviceApi& api, const DeviceWeights& weights,
                                                      const DeviceKvMemory& kv, ThreadPool& threads,
                                                      Position max_positions) {
-  OUTRIDER_ASSIGN_OR_RETURN(
-      PassInput input, PassInput::make(api, weights.about().files->config,
-                                       weights.about().embedding, windows_of(weights), kMaxRows));
+  OUTRIDER_ASSIGN_OR_RETURN(PassInput input,
+                            PassInput::make(api, weights.about(), windows_of(weights), kMaxRows));
   std::unique_ptr<DevicePass> pass(new DevicePass(api, weights, threads, std::move(input)));
   OUTRIDER_RETURN_IF_ERROR(pass->add_parts(weights, kv, max_positions));
   return pass;

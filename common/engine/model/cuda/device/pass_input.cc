@@ -29,22 +29,21 @@ std::int64_t fill_up(std::int64_t count, std::int64_t most) {
   return std::min((count + step - 1) / step * step, most);
 }
 
-PassInput::PassInput(DeviceApi& api, const ModelConfig& config, const TensorView& embedding,
-                     std::vector<std::int64_t> windows, std::int64_t max_rows)
+PassInput::PassInput(DeviceApi& api, const CpuWeights& weights, std::vector<std::int64_t> windows,
+                     std::int64_t max_rows)
     : api_(api),
-      config_(config),
-      embedding_(embedding),
+      weights_(weights),
+      config_(weights.files->config),
       windows_(std::move(windows)),
       max_rows_(max_rows),
-      hidden_stride_(pad_to_lanes(config.hidden_size)),
-      half_(config.head_dim / 2),
-      shared_(config.num_heads / config.num_kv_heads),
-      frequencies_(rope_frequencies(config.rope, config.head_dim)) {}
+      hidden_stride_(pad_to_lanes(config_.hidden_size)),
+      half_(config_.head_dim / 2),
+      shared_(config_.num_heads / config_.num_kv_heads),
+      frequencies_(rope_frequencies(config_.rope, config_.head_dim)) {}
 
-Result<PassInput> PassInput::make(DeviceApi& api, const ModelConfig& config,
-                                  const TensorView& embedding, std::vector<std::int64_t> windows,
-                                  std::int64_t max_rows) {
-  PassInput input(api, config, embedding, std::move(windows), max_rows);
+Result<PassInput> PassInput::make(DeviceApi& api, const CpuWeights& weights,
+                                  std::vector<std::int64_t> windows, std::int64_t max_rows) {
+  PassInput input(api, weights, std::move(windows), max_rows);
   const std::int64_t bundles = max_rows * ((input.shared_ + kMaxBundle - 1) / kMaxBundle);
   const PassShape largest{max_rows, max_rows, bundles, 1};
   const std::int64_t bytes = input.layout(largest).end;
@@ -127,7 +126,7 @@ Result<PassShape> PassInput::prepare(std::span<const Row> rows) {
   const auto parts = (static_cast<std::uint64_t>(longest) + kAttentionPart - 1) / kAttentionPart;
   shape_.parts = static_cast<std::int64_t>(std::bit_ceil(parts));
   OUTRIDER_RETURN_IF_ERROR(grow_lists());
-  write_rows(rows);
+  OUTRIDER_RETURN_IF_ERROR(write_rows(rows));
   write_seen();
   return shape_;
 }
@@ -212,15 +211,15 @@ void PassInput::fill_up_rows(std::int64_t rows) {
   }
 }
 
-void PassInput::write_rows(std::span<const Row> rows) {
+Status PassInput::write_rows(std::span<const Row> rows) {
   const Layout to = layout(shape_);
   auto* hidden = on_host<float>(0);
   auto* cos = on_host<float>(to.cos);
   auto* sin = on_host<float>(to.sin);
   for (std::size_t r = 0; r < size(shape_.rows); ++r) {
     const TokenId token = r < rows.size() ? rows[r].token : 0;
-    widen(embedding_, std::int64_t{token} * config_.hidden_size,
-          {hidden, size(config_.hidden_size)});
+    OUTRIDER_RETURN_IF_ERROR(weights_.files->weights.read_row(weights_.embedding, token,
+                                                              {hidden, size(config_.hidden_size)}));
     std::fill(hidden + config_.hidden_size, hidden + hidden_stride_, 0.0f);
     hidden += hidden_stride_;
     fill_rotation(frequencies_, 1, paths_[r].length - 1, cos, sin);
@@ -231,6 +230,7 @@ void PassInput::write_rows(std::span<const Row> rows) {
   std::copy(wanted_.begin(), wanted_.end(), on_host<std::int32_t>(to.wanted));
   std::copy(choices_.begin(), choices_.end(), on_host<RowChoice>(to.choices));
   std::copy(bundles_.begin(), bundles_.end(), on_host<Bundle>(to.bundles));
+  return {};
 }
 
 void PassInput::write_seen() {

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/engine/model/cpu/cpu_weights.h"
 #include "common/engine/model/cuda/device/device_api.h"
 #include "common/engine/model/cuda/device/device_kv.h"
-#include "common/engine/model/format/model_files.h"
 #include "common/engine/model/model.h"
 
 namespace outrider::cuda {
@@ -57,10 +57,9 @@ struct DeviceInput {
 
 class PassInput final {
  public:
-  // windows: the different ones of the layers. embedding: [vocabulary, hidden].
-  static Result<PassInput> make(DeviceApi& api, const ModelConfig& config,
-                                const TensorView& embedding, std::vector<std::int64_t> windows,
-                                std::int64_t max_rows);
+  // windows: the different ones of the layers. weights: outlive it; rows come from its embedding.
+  static Result<PassInput> make(DeviceApi& api, const CpuWeights& weights,
+                                std::vector<std::int64_t> windows, std::int64_t max_rows);
 
   // Fills the host's memory. rows: checked, at most max_rows; their caches are in DeviceKvPages.
   // Errors: RESOURCE_EXHAUSTED if the lists do not fit the device.
@@ -90,8 +89,8 @@ class PassInput final {
     std::int32_t length = 0;
   };
 
-  PassInput(DeviceApi& api, const ModelConfig& config, const TensorView& embedding,
-            std::vector<std::int64_t> windows, std::int64_t max_rows);
+  PassInput(DeviceApi& api, const CpuWeights& weights, std::vector<std::int64_t> windows,
+            std::int64_t max_rows);
   Layout layout(const PassShape& shape) const;
   std::int64_t seen_bytes(const PassShape& shape) const;
   template <class T>
@@ -104,13 +103,13 @@ class PassInput final {
   void add_bundles(std::int64_t first_row, std::int64_t end_row);
   void add_choice(const Row& row);
   void fill_up_rows(std::int64_t rows);
-  void write_rows(std::span<const Row> rows);
+  Status write_rows(std::span<const Row> rows);
   void write_seen();
   Status grow_lists();
 
   DeviceApi& api_;
+  const CpuWeights& weights_;
   const ModelConfig& config_;
-  const TensorView& embedding_;
   const std::vector<std::int64_t> windows_;
   const std::int64_t max_rows_;
   const std::int64_t hidden_stride_, half_, shared_;

@@ -223,6 +223,25 @@ TEST_F(WeightsTest, AFileCutWhileMappedIsNoticedBeforeThePass) {
   EXPECT_THAT(found.message(), HasSubstr("model.safetensors"));
 }
 
+TEST_F(WeightsTest, ARowOfAFileThatIsCutWhileItIsReadIsAnError) {
+  const auto files = load_model_files(directory_.path(), {});
+  ASSERT_TRUE(files.ok());
+  const Weights& weights = (*files)->weights;
+  const TensorView& embedding = weights.at("model.embed_tokens.weight");
+  const std::int64_t hidden = embedding.shape[1];
+  std::vector<float> read(static_cast<std::size_t>(hidden));
+  std::vector<float> wanted(read.size());
+  for (const std::int64_t row : {std::int64_t{0}, embedding.shape[0] - 1}) {
+    ASSERT_TRUE(weights.read_row(embedding, row, read).ok());
+    widen(embedding, row * hidden, wanted);
+    EXPECT_EQ(read, wanted) << row;
+  }
+  std::filesystem::resize_file(directory_.path("model.safetensors"), 100);
+  const Status found = weights.read_row(embedding, 0, read);
+  EXPECT_EQ(found.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(found.message(), HasSubstr("was cut short while it was in use"));
+}
+
 TEST_F(WeightsTest, AFileReplacedWhileMappedDoesNotMatter) {
   const auto files = load_model_files(directory_.path(), {});
   ASSERT_TRUE(files.ok());

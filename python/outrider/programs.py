@@ -5,9 +5,11 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 from pathlib import Path
+from typing import Optional
 
 from outrider.types import OutriderError
 
@@ -26,6 +28,12 @@ def find(name: str) -> str:
     return found
 
 
+def cannot_start(program: str, why: Optional[str]) -> str:
+    """In words, with a remedy: a wheel's programs are of one kind of machine."""
+    return (f"{program} cannot be started: {why}. Remedy: programs for this machine, which is {platform.system()} on "
+            f"{platform.machine()}: the wheel of that name, or ./run build")
+
+
 def main() -> None:
     """`outrider server ..` runs outrider-server, and so on; `outrider serve ..`, run, chat .. are outrider-edge's."""
     words = sys.argv[1:]
@@ -34,7 +42,10 @@ def main() -> None:
         program = find(name)
     except OutriderError as error:
         sys.exit(f"outrider: {error}")
-    os.execv(program, [program, *words])
+    try:
+        os.execv(program, [program, *words])
+    except OSError as error:
+        sys.exit(f"outrider: {cannot_start(program, error.strerror)}")
 
 
 if __name__ == "__main__":

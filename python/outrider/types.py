@@ -81,7 +81,7 @@ class Answer:
     tool_calls: Sequence[ToolCall] = ()
     reasoning: str = ""
     model: str = ""
-    # Where a deadline had come: confirmed, corrected, or nothing.
+    # With Slo.unverified: in_time (all was verified by then), confirmed or corrected.
     unverified_outcome: Optional[str] = None
 
 

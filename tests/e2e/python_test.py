@@ -59,6 +59,17 @@ class Package(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn('there is no outrider-bench', done.stderr)
 
+    def test_a_program_of_another_platform_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / 'outrider-edge'
+            program.write_bytes(b'\x7fELF' + bytes(60))
+            program.chmod(0o755)
+            environment = {**CLEAN_ENVIRONMENT, 'PATH': folder, 'PYTHONPATH': str(PACKAGE)}
+            for words in (['-m', 'outrider.programs', 'serve'], ['-c', 'import outrider; outrider.Edge()']):
+                done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f'{program} cannot be started: Exec format error. Remedy: programs for this machine', done.stderr)
+
 
 @unittest.skipIf(LACKING, f'needs {", ".join(LACKING)} (./run setup puts them into .venv-tests)')
 class OwnEdge(unittest.TestCase):
@@ -123,6 +134,20 @@ class Failures(unittest.TestCase):
     def test_an_edge_that_cannot_start_says_why(self):
         with self.assertRaisesRegex(outrider.OutriderError, 'no-such-model'):
             outrider.Edge('--target', '/no-such-model', '--offline')
+
+    def test_an_edge_without_its_server_says_what_it_waits_for(self):
+        edge = outrider.Edge('--server', f'127.0.0.1:{free_port()}', '--model', DRAFT, patience=None)
+        self.addCleanup(edge.close)
+        eventually(lambda: 'cannot reach a server' in edge.waits_for, edge.close)
+        self.assertFalse(edge.wait_until_ready(0))
+
+    def test_an_edge_does_not_outlive_a_program_that_is_killed(self):
+        script = f'import outrider, time; print(outrider.Edge("--target", "{TARGET}", "--offline").pid, flush=True); time.sleep(600)'
+        with subprocess.Popen([sys.executable, '-c', script], env={**os.environ, 'PYTHONPATH': str(PACKAGE)}, stdout=subprocess.PIPE,
+                              text=True) as program:
+            pid = int(program.stdout.readline())
+            program.kill()
+        eventually(lambda: not Path(f'/proc/{pid}').exists(), 'it is still there')
 
     def test_a_server_that_dies_is_seen_and_changes_no_text(self):
         with outrider.Edge('--target', TARGET, '--model', DRAFT, '--offline') as alone:

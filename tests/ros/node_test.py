@@ -51,6 +51,15 @@ def wait(future):
     return future.result()
 
 
+def children(pid):
+    """The processes that this one has started."""
+    return [int(word) for path in Path(f'/proc/{pid}/task').glob('*/children') for word in path.read_text().split()]
+
+
+def is_running(pid):
+    return Path(f'/proc/{pid}').exists()
+
+
 class NodeProcess:
     """The node, with these parameters."""
 
@@ -162,6 +171,38 @@ class Actions(Robot):
         eventually(lambda: feedback and feedback[-1].verified)
         self.assertEqual(feedback[-1].action, result.action)
 
+    def test_another_action_is_impossible(self):
+        node = self.start_active()
+        for action in ('dance', 'halt (now) [a|b] {1} "é" \\ 50 %/s.'):
+            result = self.act(actions=[action])
+            self.assertEqual((result.action, result.text.rpartition('Action: ')[2]), (action, action), result)
+        refused = self.act(actions=[f'action {number}' for number in range(1000)])
+        self.assertIn('4096', refused.message, 'more than a form may have')
+        self.assertEqual(self.act(actions=['dance']).action, 'dance', node.said())
+
+    def test_what_is_not_there_by_the_deadline_is_late(self):
+        server = Server(*FORGETFUL, '--pace-pass-ms', '20')
+        self.addCleanup(server.stop)
+        self.start_active(server=server.address, target_path='')
+        feedback = []
+        result = self.act(feedback, deadline_ms=10)
+        self.assertEqual((result.outcome, result.action), ('late', 'turn left (small)'), result)
+        eventually(lambda: feedback)
+        self.assertEqual([message.verified for message in feedback], [True])
+
+    def test_goals_beyond_a_bound_are_refused_and_those_within_are_cancelled_at_once(self):
+        server = Server(*FORGETFUL, '--pace-pass-ms', '1000')
+        self.addCleanup(server.stop)
+        node = self.start_active(server=server.address, target_path='')
+        goals = [self.send(self.chat_client, Chat.Goal(roles=['user'], contents=[PROMPT], max_tokens=60)) for _ in range(20)]
+        taken = [goal for goal in goals if goal.accepted]
+        self.assertEqual(len(taken), 16, node.said())
+        self.assertIn('16 goals wait already', node.said())
+        for goal in reversed(taken):
+            self.assertTrue(wait(goal.cancel_goal_async()).goals_canceling)
+            self.assertEqual(wait(goal.get_result_async()).result.finish_reason, 'cancelled')
+        self.assertEqual(self.chat(max_tokens=1).finish_reason, 'length')
+
     def test_two_clients_get_their_own_answers(self):
         self.start_active()
         goals = [self.send(self.chat_client, Chat.Goal(roles=['user'], contents=[PROMPT], max_tokens=tokens)) for tokens in (5, 60)]
@@ -221,9 +262,10 @@ class BadInput(Robot):
             result = self.act(**fields)
             self.assertEqual(result.outcome, 'error')
             self.assertIn(word, result.message)
-        result = self.act(actions=['dance'])
-        self.assertIn(result.outcome, ('error', 'in_time', 'confirmed', 'corrected'))
-        self.assertIn(result.action, ('', 'dance'), 'never one that is not declared')
+        for actions in (['turn\nleft'], ['stop', ' go'], ['a\ufffd']):
+            self.assertIn('actions', self.act(actions=actions).message)
+        self.assertIn('slo.time_ms', self.act(deadline_ms=-5).message)
+        self.assertIn('context', self.act(scene='x' * 100000).message)
         goal = Chat.Goal(roles=['user', 'tool'], contents=['a', 'b'])
         result = wait(self.send(self.chat_client, goal).get_result_async()).result
         self.assertIn('tool', result.message)
@@ -241,12 +283,34 @@ class BadInput(Robot):
 
     def test_what_cannot_be_configured_says_why_and_may_be_tried_again(self):
         for parameters, why in (({}, 'neither server nor target_path'), ({'target_path': '/no/model'}, '/no/model'),
-                                ({'url': 'http://127.0.0.1:9'}, 'outrider-edge serve')):
+                                ({'target_path': TARGET, 'model_path': '/no/draft'}, '/no/draft'),
+                                ({'server': '127.0.0.1:9', 'model_path': DRAFT, 'start_timeout': 3.0}, 'cannot reach a server at 127.0.0.1:9'),
+                                ({'url': 'http://127.0.0.1:9'}, 'outrider-edge serve'),
+                                ({'url': 'http://127.0.0.1:9', 'act_pattern': '(x{action}'}, 'act_pattern'),
+                                ({'url': 'http://127.0.0.1:9', 'act_pattern': 'Action'}, '{action}'),
+                                ({'url': 'http://127.0.0.1:9', 'act_prompt': 'See'}, '{scene}'),
+                                ({'url': 'http://127.0.0.1:9', 'diagnostics_period': -1.0}, 'diagnostics_period')):
             node = self.start(**parameters)
             self.assertFalse(self.transition(Transition.TRANSITION_CONFIGURE))
             self.assertIn(why, node.said())
             node.stop()
             eventually(lambda: not self.change.service_is_ready())
+
+    def test_a_node_that_waits_for_its_server_says_so_and_ends_with_its_edge(self):
+        node = self.start(server='127.0.0.1:9', model_path=DRAFT)
+        self.change.call_async(ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE)))
+        eventually(lambda: 'not ready yet: cannot reach a server' in node.said(), node.said)
+        edges = children(node.process.pid)
+        self.assertEqual(len(edges), 1)
+        node.stop()
+        eventually(lambda: not any(map(is_running, edges)), 'the edge outlives its node')
+
+    def test_an_edge_ends_with_a_node_that_is_killed(self):
+        node = self.start_active()
+        edges = children(node.process.pid)
+        self.assertEqual(len(edges), 1)
+        node.process.kill()
+        eventually(lambda: not any(map(is_running, edges)), 'the edge outlives its node')
 
     def test_a_second_node_of_the_name_says_so(self):
         self.start_active()

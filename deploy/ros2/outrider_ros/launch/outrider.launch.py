@@ -26,7 +26,8 @@ def generate_launch_description():
         DeclareLaunchArgument('params', default_value=PathJoinSubstitution([FindPackageShare('outrider_ros'), 'config', 'outrider.yaml']),
                               description='A file of parameters'),
         node,
-        RegisterEventHandler(OnStateTransition(target_lifecycle_node=node, goal_state='inactive',
+        # A node that somebody deactivates stays inactive.
+        RegisterEventHandler(OnStateTransition(target_lifecycle_node=node, start_state='configuring', goal_state='inactive',
                                                entities=[change(Transition.TRANSITION_ACTIVATE)])),
         change(Transition.TRANSITION_CONFIGURE),
     ])

@@ -18,7 +18,7 @@ import queue
 import sys
 import threading
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import outrider
 import rclpy
@@ -35,6 +35,8 @@ from outrider_ros import settings
 
 NAMESAKE_SECONDS = 0.5  # how often a node looks for another of its name
 LOOK_SECONDS = 0.02  # how often a running goal looks whether it is cancelled
+MAX_GOALS = 16  # that run or wait; each holds a thread
+OTHER_THREADS = 4  # for cancels, services and diagnostics
 
 
 class Requests:
@@ -107,15 +109,17 @@ class OutriderNode(LifecycleNode):
         self._client: Optional[outrider.Client] = None
         self._requests: Optional[Requests] = None
         self._active = False
-        self._constrains = True
         self._last = settings.Figures()
         self._looked_at = time.monotonic()
         self._parts: list = []
+        self._goals = 0
+        self._goals_lock = threading.Lock()
+        self._ends = False
         group = ReentrantCallbackGroup()
         self._group = group
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         for kind, name, run in ((Chat, 'chat', self._chat), (Act, 'act', self._act)):
-            self._parts.append(ActionServer(self, kind, f'~/{name}', execute_callback=run, callback_group=group,
+            self._parts.append(ActionServer(self, kind, f'~/{name}', execute_callback=self._counted(run), callback_group=group,
                                             goal_callback=self._may_begin, cancel_callback=lambda _: CancelResponse.ACCEPT))
         self.create_service(GetLink, '~/get_link', self._get_link, callback_group=group)
         self.create_service(ListModels, '~/list_models', self._list_models, callback_group=group)
@@ -142,9 +146,11 @@ class OutriderNode(LifecycleNode):
             self.get_logger().error(f'cannot configure: another node has the name {self.get_name()}')
             return TransitionCallbackReturn.FAILURE
         try:
+            settings.check(parameters)
             url = parameters['url']
             if not url:
-                self._edge = outrider.Edge(*settings.edge_flags(parameters))
+                self._edge = outrider.Edge(*settings.edge_flags(parameters), patience=None)
+                self._wait_for(self._edge, parameters['start_timeout'])
                 url = self._edge.url
             self._client = outrider.Client(url)
             self._client.link()  # says at once that nothing answers
@@ -156,6 +162,17 @@ class OutriderNode(LifecycleNode):
         self._timer = self.create_timer(parameters['diagnostics_period'], self._publish_diagnostics, callback_group=self._group)
         self.get_logger().info(f'the edge answers at {url}')
         return super().on_configure(state)
+
+    def _wait_for(self, edge: outrider.Edge, seconds: float) -> None:
+        """Says what it waits for, once for each reason."""
+        said, until = '', time.monotonic() + seconds
+        while not edge.wait_until_ready(0.1):
+            if self._ends or time.monotonic() >= until:
+                raise outrider.OutriderError('the node ends' if self._ends else f'the edge is not ready after {seconds:g} s: '
+                                             f'{edge.waits_for or "it still loads"}. Remedy: a larger start_timeout, or what it waits for')
+            if edge.waits_for != said:
+                said = edge.waits_for
+                self.get_logger().warning(f'the edge is not ready yet: {said}')
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
         self._active = True
@@ -191,9 +208,22 @@ class OutriderNode(LifecycleNode):
     # --- actions --------------------------------------------------------------------------------
 
     def _may_begin(self, _: Any) -> GoalResponse:
-        if not self._active:
-            self.get_logger().warning('a goal is refused because the node is not active')
-        return GoalResponse.ACCEPT if self._active else GoalResponse.REJECT
+        with self._goals_lock:
+            why = 'the node is not active' if not self._active else f'{MAX_GOALS} goals wait already' if self._goals >= MAX_GOALS else ''
+            self._goals += 0 if why else 1
+        if why:
+            self.get_logger().warning(f'a goal is refused because {why}')
+        return GoalResponse.REJECT if why else GoalResponse.ACCEPT
+
+    def _counted(self, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Runs a goal that _may_begin() has counted."""
+        def counted(goal: Any) -> Any:
+            try:
+                return run(goal)
+            finally:
+                with self._goals_lock:
+                    self._goals -= 1
+        return counted
 
     def _ask(self, prompt: Any, **fields: Any) -> Events:
         if self._requests is None:
@@ -255,21 +285,13 @@ class OutriderNode(LifecycleNode):
             task = settings.task_of(wanted.scene, wanted.task, wanted.actions, parameters)
             slo = outrider.Slo(wanted.deadline_ms or parameters['deadline_ms'], unverified=True)
             fields = {'slo': slo, 'max_tokens': parameters['n_predict'], 'temperature': parameters['temp'], 'seed': parameters['seed']}
-            events = self._constrained(task, fields)
+            events = self._ask(task.prompt, structured_outputs={'regex': task.constraint}, **fields)
             while True:
                 if self._is_over(goal):
                     events.cancel()
                     goal.canceled() if goal.is_cancel_requested else goal.abort()
                     return end('cancelled', '' if goal.is_cancel_requested else 'the node was deactivated')
-                try:
-                    event = events.next()
-                except outrider.Refused as refused:
-                    if not self._constrains or refused.param != 'structured_outputs':
-                        raise
-                    self._constrains = False
-                    self.get_logger().warning(f'constraint: OFF because {refused}. An action that is not declared is then an error')
-                    events = self._constrained(task, fields)
-                    continue
+                event = events.next()
                 if isinstance(event, outrider.Text):
                     result.text += event.text
                 elif isinstance(event, outrider.Unverified):
@@ -284,15 +306,12 @@ class OutriderNode(LifecycleNode):
                     result.action = action
                     give(action, verified=True)
                     goal.succeed()
-                    return end('in_time' if by_deadline is None else 'confirmed' if by_deadline == action else 'corrected')
+                    if by_deadline is not None:
+                        return end('confirmed' if by_deadline == action else 'corrected')
+                    return end('in_time' if event.answer.unverified_outcome == 'in_time' else 'late')
         except (ValueError, outrider.OutriderError) as error:
             goal.abort()
             return end('error', str(error))
-
-    def _constrained(self, task: settings.Task, fields: Dict[str, Any]) -> Events:
-        """Asks so that the answer can only be a declared action, where the edge knows constraints."""
-        constraint = {'structured_outputs': {'regex': task.pattern}} if self._constrains else {}
-        return self._ask(task.prompt, **fields, **constraint)
 
     def _model_at(self, level: str) -> str:
         assert self._client is not None
@@ -354,13 +373,14 @@ class OutriderNode(LifecycleNode):
 def main() -> None:
     rclpy.init(args=sys.argv)
     node = OutriderNode()
-    executor = MultiThreadedExecutor(num_threads=8)
+    executor = MultiThreadedExecutor(num_threads=MAX_GOALS + OTHER_THREADS)
     executor.add_node(node)
     try:
         executor.spin()
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     finally:
+        node._ends = True  # pylint: disable=protected-access  # it may still wait for its edge
         node._close()  # pylint: disable=protected-access  # the edge ends with the node
         node.destroy_node()
         rclpy.try_shutdown()

@@ -23,6 +23,7 @@ PARAMETERS = (
     ('act_prompt', 'In view: {scene} Task: {task}', 'What Act asks: {scene} and {task} are filled in'),
     ('act_pattern', '[^\n]*\nAction: {action}', 'A regular expression of Act\'s whole answer; {action} stands for the declared actions'),
     ('extra_args', [''], 'Other flags of outrider-edge serve; empty ones are left out'),
+    ('start_timeout', 900.0, 'Seconds in which the edge must have loaded its models and reached its server'),
     ('diagnostics_period', 1.0, 'Seconds between two messages on /diagnostics'),
 )
 
@@ -50,35 +51,57 @@ def messages_of(roles: Sequence[str], contents: Sequence[str]) -> List[Dict[str,
     return [{'role': role, 'content': content} for role, content in zip(roles, contents)]
 
 
+def check(parameters: Dict[str, Any]) -> None:
+    """Raises ValueError for parameters with which no goal could succeed."""
+    for name in ('diagnostics_period', 'start_timeout', 'deadline_ms', 'n_predict'):
+        if not parameters[name] > 0:
+            raise ValueError(f'{name} is {parameters[name]}. Remedy: a value above 0')
+    for part in ('{scene}', '{task}'):
+        if part not in parameters['act_prompt']:
+            raise ValueError(f'act_prompt lacks {part}')
+    if parameters['act_pattern'].count('{action}') != 1:
+        raise ValueError('act_pattern must have {action} once')
+    try:
+        re.compile(parameters['act_pattern'].replace('{action}', '(?P<action>x)'))
+    except re.error as error:
+        raise ValueError(f'act_pattern is no regular expression: {error}') from error
+
+
 @dataclass(frozen=True)
 class Task:
     """The question of an Act goal to the model, and how its action is read from the answer."""
     prompt: str
-    pattern: str  # of the whole answer, as a regular expression that the model's grammar understands
-    actions: Sequence[str]
+    constraint: str  # a regular expression of the whole answer, as edges take it
+    pattern: str     # the same with a group `action`
 
     def action_in(self, text: str) -> Optional[str]:
         """The declared action that the text says; None: it says none, or one that is not declared."""
         found = re.fullmatch(self.pattern, text.strip())
-        if found is None:
-            return None
-        return next((action for action in sorted(self.actions, key=len, reverse=True) if text.rstrip().endswith(action)), None)
+        return found['action'] if found else None
+
+
+def is_text(text: str) -> bool:
+    """Bytes that are no UTF-8 arrive as U+FFFD."""
+    return bool(text.strip()) and not any(ord(c) < 32 and c not in '\n\t' or c in '\x7f\ufffd' for c in text)
 
 
 def task_of(scene: str, task: str, actions: Sequence[str], parameters: Dict[str, Any]) -> Task:
     """Raises ValueError where the goal makes no sense."""
     for name, text in (('scene', scene), ('task', task)):
-        if not text.strip() or any(ord(c) < 32 and c not in '\n\t' for c in text):
+        if not is_text(text):
             raise ValueError(f'{name} is no text')
-    if not actions or any(not action.strip() for action in actions):
-        raise ValueError('actions has no entry, or an empty one')
+    if not actions:
+        raise ValueError('actions has no entry')
+    for action in actions:
+        if not is_text(action) or action != action.strip() or '\n' in action or '\t' in action:
+            raise ValueError(f'actions: {action!r} is no text of one line, without spaces around it')
     if len(set(actions)) != len(actions):
         raise ValueError('actions has an entry twice')
-    if '{action}' not in parameters['act_pattern']:
-        raise ValueError('the parameter act_pattern lacks {action}')
-    choice = '(?:' + '|'.join(re.escape(action) for action in actions) + ')'
+    # Grammars of edges know fewer escapes than Python, and no line break as it is.
+    choice = '|'.join(re.sub(r'[\\^$.|?*+()\[\]{}/]', r'\\\g<0>', action) for action in actions)
+    before, after = parameters['act_pattern'].replace('\n', r'\n').split('{action}')
     prompt = parameters['act_prompt'].replace('{scene}', scene).replace('{task}', task)
-    return Task(prompt, parameters['act_pattern'].replace('{action}', choice), tuple(actions))
+    return Task(prompt, f'{before}(?:{choice}){after}', f'{before}(?P<action>{choice}){after}')
 
 
 @dataclass(frozen=True)

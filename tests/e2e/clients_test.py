@@ -9,13 +9,14 @@ SPDX-License-Identifier: Apache-2.0
 """
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import time
 import unittest
 import urllib.request
 
-from programs import DRAFT, TARGET, Edge, free_port, wait_until_served
+from programs import DRAFT, ROOT, TARGET, Edge, free_port, wait_until_served
 from runner import run_tests
 from serving_edge import WithServingEdge
 
@@ -182,6 +183,18 @@ class Watchers(WithServingEdge):
             for service in ('', 'outrider.v1.Outrider'):
                 answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
                 self.assertEqual(answer.status, health_pb2.HealthCheckResponse.SERVING)
+
+
+class TriedClients(unittest.TestCase):
+    """Those of ./run clients."""
+
+    def test_the_page_names_the_versions_that_are_run(self):
+        page = (ROOT / 'docs/clients.md').read_text(encoding='utf-8')
+        told = dict(re.findall(r'^\| ([a-z-]+) \| ([0-9.]+) \|', page, re.MULTILINE))
+        files = (ROOT / 'tests/clients').glob('with_*.py')
+        first = [re.search(r'^# dependencies = \["([a-z-]+)(?:\[[a-z]+\])?==([0-9.]+)"', file.read_text(encoding='utf-8'), re.MULTILINE)
+                 for file in files]
+        self.assertEqual(dict(pin.groups() for pin in first), told)
 
 
 if __name__ == '__main__':

@@ -1,0 +1,49 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["instructor==1.17.0"]
+# ///
+"""Instructor: a plan in each of its modes, in parts, as a list, and again where a validator refuses the first.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import instructor
+import openai
+from instructor import Mode
+from instructor.exceptions import InstructorRetryException
+from pydantic import field_validator
+
+from robot import CALL_TOKENS, MESSAGES, MODEL, Plan, Step, at_each_address, check, raised
+
+
+def run(base):
+    def client(mode):
+        made = instructor.from_openai(openai.OpenAI(base_url=base, api_key='none', max_retries=0), mode=mode)
+        return made, {'model': MODEL, 'messages': MESSAGES[1:], 'temperature': 0, 'max_retries': 1, 'max_tokens': CALL_TOKENS}
+
+    made, asked = client(Mode.TOOLS)
+    check(list(made.create_iterable(response_model=Step, **asked)), 'no steps')
+    again(made, asked)
+    error = raised(InstructorRetryException, lambda: made.create(response_model=Plan, **{**asked, 'n': 500}))
+    check("'n' must be at most" in str(error), error)
+    for mode in (Mode.TOOLS, Mode.TOOLS_STRICT, Mode.FUNCTIONS, Mode.JSON_SCHEMA):
+        made, asked = client(mode)
+        check(isinstance(made.create(response_model=Plan, **asked), Plan), mode)
+        check(list(made.create_partial(response_model=Plan, **asked))[-1].steps, mode)
+
+
+def again(made, asked):
+    refused = []
+
+    class Fussy(Step):
+        @field_validator('steps')
+        @classmethod
+        def not_at_once(cls, steps):
+            if not refused:
+                refused.append(steps)
+                raise ValueError('think again')
+            return steps
+
+    check(made.create(response_model=Fussy, **{**asked, 'max_retries': 3}) and refused, 'the validator refused nothing')
+
+
+at_each_address(run)

@@ -223,7 +223,7 @@ TEST(Remote, StopWaitsForTheEventInDelivery) {
 // The result of a probe of this address.
 LinkProbed probed(const Address& address, Duration timeout = from_ms(300)) {
   std::promise<LinkProbed> promise;
-  RemoteProbe probe({.server = address});
+  RemoteProbe probe(RemoteOptions{.server = address});
   probe.probe(timeout, [&](LinkProbed answer) { promise.set_value(answer); });
   return promise.get_future().get();
 }
@@ -252,7 +252,7 @@ TEST(RemoteProbe, NothingIsSaidAfterItWasStopped) {
   const Listener listener;
   bool said = false;
   {
-    RemoteProbe probe({.server = listener.address()});
+    RemoteProbe probe(RemoteOptions{.server = listener.address()});
     probe.probe(from_ms(50), [&](LinkProbed) { said = true; });
     probe.stop();
   }

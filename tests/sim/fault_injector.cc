@@ -108,7 +108,7 @@ void FaultInjector::crash() {
 }
 
 void FaultInjector::stall(SimLink& link) {
-  const Duration how_long = random_.between(from_ms(1), from_ms(2000));
+  const Duration how_long = random_.between(from_ms(1), from_ms(3000));
   link.stall_reader(how_long);
   simulation_.after(how_long, [this, &link, before = link.counts().unread] {
     counts_.stalls += link.counts().unread > before ? 1 : 0;

@@ -18,14 +18,15 @@ from robot import CALL_TOKENS, MESSAGES, MODEL, Plan, Step, at_each_address, che
 def run(base):
     def client(mode):
         made = instructor.from_openai(openai.OpenAI(base_url=base, api_key='none', max_retries=0), mode=mode)
-        return made, {'model': MODEL, 'messages': MESSAGES[1:], 'temperature': 0, 'max_retries': 1, 'max_tokens': CALL_TOKENS}
+        limit = 'max_output_tokens' if mode == Mode.RESPONSES_TOOLS else 'max_tokens'
+        return made, {'model': MODEL, 'messages': MESSAGES[1:], 'temperature': 0, 'max_retries': 1, limit: CALL_TOKENS}
 
     made, asked = client(Mode.TOOLS)
     check(list(made.create_iterable(response_model=Step, **asked)), 'no steps')
     again(made, asked)
     error = raised(InstructorRetryException, lambda: made.create(response_model=Plan, **{**asked, 'n': 500}))
     check("'n' must be at most" in str(error), error)
-    for mode in (Mode.TOOLS, Mode.TOOLS_STRICT, Mode.FUNCTIONS, Mode.JSON_SCHEMA):
+    for mode in (Mode.TOOLS, Mode.TOOLS_STRICT, Mode.FUNCTIONS, Mode.JSON_SCHEMA, Mode.RESPONSES_TOOLS):
         made, asked = client(mode)
         check(isinstance(made.create(response_model=Plan, **asked), Plan), mode)
         check(list(made.create_partial(response_model=Plan, **asked))[-1].steps, mode)

@@ -20,7 +20,7 @@ def run(base):
         chunk.choices[0].delta.content or '' for chunk in litellm.completion(messages=MESSAGES, stream=True, **common)))
     plain = litellm.text_completion(prompt=QUESTION, **{**common, 'model': f'text-completion-openai/{MODEL}'})
     check(plain.choices[0].text, plain)
-    raised(litellm.BadRequestError,
+    raised(litellm.ContextWindowExceededError,
            lambda: litellm.completion(messages=[{'role': 'user', 'content': 'word ' * 20000}], **common))
 
 

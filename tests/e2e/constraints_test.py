@@ -115,6 +115,9 @@ class Forms(unittest.TestCase):
                     fits(self, said['message']['content'])
                 else:
                     self.assertEqual(said['message']['tool_calls'][0]['function']['name'], 'move')
+            required = self.say(base, tools=[STRICT], tool_choice='required', parallel_tool_calls=False)['message']['tool_calls']
+            both = self.say(base, tools=[STRICT], tool_choice='required', parallel_tool_calls=False, response_format=FORM)
+            self.assertEqual(both['message']['tool_calls'][0]['function'], required[0]['function'])
 
     def test_text_beside_strict_tools_is_the_same_everywhere(self):
         for seed in (1, 2, 3):
@@ -134,7 +137,7 @@ class Forms(unittest.TestCase):
                     ({'regex': '(a'}, 'regex', 'compiled'), ({'grammar': 'root ::= x'}, 'grammar', 'compiled'),
                     ({'regex': 'a', 'json_schema': {}}, 'regex', 'too'),
                     ({'regex': 'a', 'ignore_eos': True}, 'ignore_eos', 'stop token'),
-                    ({'tools': [TOOL], 'response_format': FORM, 'tool_choice': 'required'}, 'response_format', 'tool_choice')):
+                    ({'tools': [TOOL], 'regex': 'a', 'tool_choice': 'required'}, 'regex', 'tool_choice')):
                 code, answer = ask(base, **fields)
                 self.assertEqual(code, 400, (fields, answer))
                 self.assertEqual(answer['error']['param'], param)

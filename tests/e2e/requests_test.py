@@ -310,6 +310,8 @@ class RawPrompts(WithBoth):
                 self.assertIn(status, (400, 404), answer)
                 error = answer['error']
                 self.assertEqual((error['type'], error['code'], error['param']), ('invalid_request_error', code, param))
+                # LiteLLM and others know what is beyond the context by these words.
+                self.assertEqual('prompt is too long' in error['message'], code == 'context_length_exceeded', error)
 
 
 if __name__ == '__main__':

@@ -22,7 +22,8 @@ Status with_prompt_field(const Status& status, Api api) {
   StatusDetail detail = status.detail();
   if (detail.reason != kContextExceeded || !detail.field.empty()) return status;
   detail.field = prompt_field(api);
-  return status.with_detail(std::move(detail));
+  return Status(status.code(), "prompt is too long: " + status.message())
+      .with_detail(std::move(detail));
 }
 
 void CompletionReply::begin() {

@@ -21,7 +21,8 @@
 
 namespace outrider {
 
-// The failure, and of a prompt that is too long its field.
+// The failure; that of a prompt beyond the context has its field, and begins with words by which
+// LiteLLM and others recognise it: they then shorten the conversation or take another model.
 Status with_prompt_field(const Status& status, Api api);
 
 class CompletionReply final {

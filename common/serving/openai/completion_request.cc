@@ -44,11 +44,17 @@ Status read_answer_form(const nlohmann::ordered_json& body, CompletionRequest& r
   request.form_field = form.field.empty() ? "response_format" : form.field;
   const bool is_json = constraint.spec.kind == ConstraintKind::kJsonSchema ||
                        constraint.spec.kind == ConstraintKind::kJsonObject;
-  if (!request.tool_use.tools.empty() && (request.tool_use.must_call || !is_json)) {
+  if (!request.tool_use.tools.empty() && !is_json) {
     return invalid_argument("'" + request.form_field +
-                            "' stands beside 'tools' where it is JSON and no call is required. "
-                            "Remedy: one of the two, or \"tool_choice\": \"none\"")
+                            "' stands beside 'tools' where it is JSON. Remedy: one of the two, or "
+                            "\"tool_choice\": \"none\"")
         .with_detail({.reason = "invalid_value", .field = request.form_field});
+  }
+  // Clients send a JSON form beside a call that they require. The answer is calls, so it has no
+  // text that the form could hold.
+  if (request.tool_use.must_call) {
+    constraint = {};
+    return {};
   }
   const TextOptions& text = request.params.text;
   if (text.ignore_eos && text.stop_token_ids.empty()) {

@@ -276,7 +276,7 @@ TEST(OpenaiRequest, WrongFormsAreNamed) {
               HasSubstr("'response_format' asks for a form, too"));
   EXPECT_THAT(
       refused(R"("regex":"a","tools":[{"type":"function","function":{"name":"f"}}])").message(),
-      HasSubstr("where it is JSON and no call is required"));
+      HasSubstr("stands beside 'tools' where it is JSON"));
 }
 
 TEST(OpenaiRequest, SettingsOfTheChoiceAreRead) {

@@ -21,6 +21,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 class OpenaiRoutesTest : public testing::Test {
  protected:
@@ -212,6 +213,8 @@ TEST_F(OpenaiRoutesTest, ProgramsTellRefusalsApart) {
     return Json::array({"invalid_request_error", code, param});
   };
   EXPECT_EQ(told(R"({"prompt":"x"})"), is("context_length_exceeded", "prompt"));
+  EXPECT_THAT(error_of(post(R"({"prompt":"x"})", "/v1/completions"))["message"].get<std::string>(),
+              StartsWith("prompt is too long: the prompt has 9 tokens"));
   EXPECT_EQ(told(R"({"prompt":"x","model":"robot@7"})"), is("model_not_found", "model"));
   EXPECT_EQ(told(R"({"prompt":"x","tools":[{}]})"), is("unsupported_parameter", "tools"));
   EXPECT_EQ(told(R"({"prompt":"x","top_p":7})"), is("invalid_value", "top_p"));

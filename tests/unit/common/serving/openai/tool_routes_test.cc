@@ -182,10 +182,17 @@ TEST_F(ToolRoutesTest, AnAnswerMayBeACallOrAForm) {
   form_status_ = unimplemented("keyword");
   EXPECT_EQ(refused(std::string(kTools) + R"(,"response_format":{"type":"json_object"})"),
             "invalid_value response_format");
-  EXPECT_EQ(refused(std::string(kTools) +
-                    R"(,"tool_choice":"required","response_format":{"type":"json_object"})"),
-            "invalid_value response_format");
   EXPECT_EQ(refused(std::string(kTools) + R"(,"regex":"a")"), "invalid_value regex");
+}
+
+TEST_F(ToolRoutesTest, ARequiredCallLeavesNoTextForAForm) {
+  const std::string required = std::string(kTools) + R"(,"tool_choice":"required")";
+  choice(required + R"(,"response_format":{"type":"json_object"})");
+  EXPECT_EQ(form_.text.find("instead"), std::string::npos);
+  const std::string both = form_.text;
+  choice(required);
+  EXPECT_EQ(form_.text, both);
+  EXPECT_EQ(refused(required + R"(,"regex":"a")"), "invalid_value regex");
 }
 
 TEST_F(ToolRoutesTest, AFormThatCannotBeCompiledIsRefusedWithItsField) {

@@ -24,7 +24,7 @@
 namespace outrider {
 
 // Longer than any wait of a correct test.
-inline constexpr std::chrono::seconds kPatience{30};
+inline constexpr std::chrono::seconds kPatience{120};
 
 // A correct edge. Events wait until a test reads them.
 class TestEdge final {

@@ -11,7 +11,6 @@
 
 #include "bench/edges/bench_edge.h"
 #include "common/base/json.h"
-#include "common/serving/http/client.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {
@@ -46,17 +45,6 @@ Status error_of(const HttpReply& reply, const std::string& page) {
     default:
       return internal_error(std::move(message));
   }
-}
-
-// The body of a reply with status 200; any other is an error.
-Result<std::string> ask(const Address& server, OutgoingRequest request, const std::string& key) {
-  request.timeout = kPatience;
-  if (!key.empty()) request.headers.emplace_back("Authorization", "Bearer " + key);
-  Result<HttpReply> reply = HttpCaller({.server = server}).call(request, {});
-  const std::string page = server.to_string() + request.path;
-  if (!reply.ok()) return reply.status().with_context(page);
-  if (reply->status != 200) return error_of(*reply, page);
-  return std::move(reply->body);
 }
 
 // Reads server-sent events, however they are cut: hands the data of each complete one over, and
@@ -140,7 +128,7 @@ class OpenAiClient final : public LoadClient {
     OutgoingRequest asked = {.path = "/v1/chat/completions",
                              .body = body.dump(-1, ' ', false, Json::error_handler_t::replace)};
     asked.on_body = [&](std::string_view bytes) { return events.take(bytes, on_event); };
-    OUTRIDER_RETURN_IF_ERROR(ask(setup_.server, std::move(asked), setup_.key).status());
+    OUTRIDER_RETURN_IF_ERROR(http_body(setup_.server, std::move(asked), setup_.key).status());
     if (!is_whole)
       return data_loss(setup_.server.to_string() + ": the stream ended without [DONE]");
     settle(answer);
@@ -272,15 +260,21 @@ std::unique_ptr<LoadClient> make_greedy_session(const EdgeClientSetup& setup, Cl
   return std::make_unique<GreedySession>(setup, clock);
 }
 
-Result<std::string> http_page(const Address& server, const std::string& path,
+Result<std::string> http_body(const Address& server, OutgoingRequest request,
                               const std::string& key) {
-  return ask(server, {.path = path}, key);
+  request.timeout = kPatience;
+  if (!key.empty()) request.headers.emplace_back("Authorization", "Bearer " + key);
+  Result<HttpReply> reply = HttpCaller({.server = server}).call(request, {});
+  const std::string page = server.to_string() + request.path;
+  if (!reply.ok()) return reply.status().with_context(page);
+  if (reply->status != 200) return error_of(*reply, page);
+  return std::move(reply->body);
 }
 
 Result<std::string> openai_model(const Address& server, const std::string& key) {
   const char* const remedy =
       ". Remedy: a server with OpenAI's routes (outrider-server --http-port), or --url of one";
-  const Result<std::string> page = http_page(server, "/v1/models", key);
+  const Result<std::string> page = http_body(server, {.path = "/v1/models"}, key);
   if (!page.ok()) return Status(page.status().code(), page.status().message() + remedy);
   OUTRIDER_ASSIGN_OR_RETURN(const Json models,
                             parse_json(*page, server.to_string() + "/v1/models"));

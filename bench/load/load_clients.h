@@ -16,6 +16,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/engine/text/tokenizer.h"
+#include "common/serving/http/client.h"
 #include "edge_client/speculation/strategy.h"
 
 namespace outrider {
@@ -75,9 +76,10 @@ struct OpenAiSetup {
 
 std::unique_ptr<LoadClient> make_openai_client(const OpenAiSetup& setup, Clock& clock);
 
-// A page of an HTTP server. The error for which another status than 200 stands, with OpenAI's
-// message if the page has one; UNAVAILABLE or DEADLINE_EXCEEDED where no reply comes.
-Result<std::string> http_page(const Address& server, const std::string& path,
+// The body of an HTTP server's reply. key: goes as a bearer token; empty: none. The error for which
+// another status than 200 stands, with OpenAI's message if the body has one; UNAVAILABLE or
+// DEADLINE_EXCEEDED where no reply comes.
+Result<std::string> http_body(const Address& server, OutgoingRequest request,
                               const std::string& key);
 
 // The name of the model that an OpenAI server has. UNAVAILABLE or NOT_FOUND, with the remedy, where

@@ -198,7 +198,7 @@ std::string LoadTarget::key_of(ClientKind kind, std::size_t number) const {
 
 Result<std::optional<ServerCounters>> LoadTarget::counters() const {
   if (!metrics_) return std::optional<ServerCounters>();
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string page, http_page(*metrics_, "/metrics", {}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string page, http_body(*metrics_, {.path = "/metrics"}, {}));
   OUTRIDER_ASSIGN_OR_RETURN(const ServerCounters counters, parse_counters(page));
   return std::optional(counters);
 }

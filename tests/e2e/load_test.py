@@ -167,7 +167,11 @@ class Load(unittest.TestCase):
         def break_off(routes):
             routes.send(200, EVENT, 'text/event-stream')
 
-        for reply, kind, message in ((refuse, 'RESOURCE_EXHAUSTED', 'come back later'), (break_off, 'DATA_LOSS', 'without [DONE]')):
+        def never_end(routes):
+            routes.send(200, 'data: ' + 'x' * (1 << 20), 'text/event-stream')
+
+        for reply, kind, message in ((refuse, 'RESOURCE_EXHAUSTED', 'come back later'), (break_off, 'DATA_LOSS', 'without [DONE]'),
+                                     (never_end, 'RESOURCE_EXHAUSTED', 'exceeds 1 MiB')):
             server = FakeServer(reply)
             self.addCleanup(server.server_close)
             self.addCleanup(server.shutdown)
@@ -175,6 +179,21 @@ class Load(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertEqual(figures_of(done)['phases'][0]['rounds'][0]['errors'], {kind: 3})
             self.assertIn(message, done.stderr)
+
+    def test_events_are_read_however_they_are_cut(self):
+        def send_bytes(routes):
+            routes.send(200, ': a comment\r\n\r\n', 'text/event-stream')
+            for byte in (EVENT * 3 + 'data: [DONE]\n\n').replace('\n', '\r\n').encode():
+                routes.wfile.write(bytes([byte]))
+                routes.wfile.flush()
+
+        server = FakeServer(send_bytes)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        done = load('--url', server.url, '--openai-clients=1', '--num-prompts=2')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = figures_of(done)['phases'][0]['rounds'][0]
+        self.assertEqual((found['errors'], found['tokens']), ({}, 6), found)
 
     def test_what_cannot_be_measured_is_refused(self):
         nowhere = f'127.0.0.1:{free_port()}'
@@ -189,6 +208,8 @@ class Load(unittest.TestCase):
                 (('--edges=1', f'--url=http://{nowhere}'), 2, '--server HOST:PORT'),
                 (('--openai-clients=1', f'--server={nowhere}'), 2, '--url http://HOST:PORT'),
                 (('--openai-clients=1', '--url=https://example.org:443'), 2, 'TLS is not spoken'),
+                (('--openai-clients=1', '--url=http://a'), 2, '--url'),
+                (('--openai-clients=1', '--url=http://a:1/v1'), 2, '--url'),
                 (('--edges=1', '--greedy-sessions=1', f'--server={nowhere}'), 2, '--keys FILE'),
                 (('--edges=1', '--server=192.0.2.1:1', '--keys=keys'), 2, 'in plaintext. Remedy: a tunnel'),
                 (('--openai-clients=1', f'--url=http://{nowhere}'), 1, nowhere)):

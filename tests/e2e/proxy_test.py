@@ -134,6 +134,8 @@ class OneAddress(FourServers):
                 found.append(self.hits() - before)
             self.assertLess(found[0], 64)
             self.assertGreaterEqual(min(found[1:]), 64, found)
+        asked = re.findall(r' (\w+)/\w+ .*/Describe ', self.balancer.log())
+        self.assertEqual(set(asked), {'questions'}, 'among the streams they would count as a share')
         used = self.balancer.served_by()
         for number in range(0, len(used), 3):
             self.assertEqual(len(set(used[number:number + 3])), 1, used)

@@ -9,10 +9,10 @@
 // rule: immutable after loading; read from any thread. Page faults read the disk: keep the
 // mapping's first use off latency-critical threads.
 //
-// A file may be cut short while it is mapped; reading past the new end would be a SIGBUS.
-// check_unchanged() costs one fstat per file. Call it before each pass, so that only a cut during
-// the pass itself is not an error, and none of a pass that reads rows by read_row() alone.
-// Replacing a file by rename is harmless: the mapping keeps the old one.
+// A file may be cut short while it is mapped. check_unchanged() finds that, and costs one fstat
+// per file: call it before each pass. What a pass copies by read_row() may be cut at any time; in
+// the mapping itself, reading past the new end is a SIGBUS. Replacing a file by rename is harmless:
+// the mapping keeps the old one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

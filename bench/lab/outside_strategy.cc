@@ -182,15 +182,15 @@ Status OutsideProgram::start() {
   return {};
 }
 
-Status OutsideProgram::write_line(const std::string& line) {
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t sent = send(to_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+// A program that has ended takes no more. Reading finds that out, after the last line that the
+// program wrote, which may say more than that it has ended.
+void OutsideProgram::write_line(std::string_view line) {
+  while (!line.empty()) {
+    const ssize_t sent = send(to_.get(), line.data(), line.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return unavailable("it has ended. Remedy: see what it wrote to stderr");
-    rest.remove_prefix(static_cast<std::size_t>(sent));
+    if (sent < 0) return;
+    line.remove_prefix(static_cast<std::size_t>(sent));
   }
-  return {};
 }
 
 Result<std::string> OutsideProgram::read_line() {
@@ -225,7 +225,7 @@ Result<std::string> OutsideProgram::read_line() {
 OutsidePlan OutsideProgram::ask(const Json& event, const OutsidePlan& before) {
   const auto asked = [&]() -> Result<OutsidePlan> {
     if (pid_ == 0) OUTRIDER_RETURN_IF_ERROR(start());
-    OUTRIDER_RETURN_IF_ERROR(write_line(event.dump() + '\n'));
+    write_line(event.dump() + '\n');
     OUTRIDER_ASSIGN_OR_RETURN(const std::string line, read_line());
     return read_outside_plan(line, before);
   };

@@ -62,7 +62,7 @@ class OutsideProgram final {
 
  private:
   Status start();
-  Status write_line(const std::string& line);
+  void write_line(std::string_view line);
   Result<std::string> read_line();
 
   const std::string name_;

@@ -17,7 +17,7 @@ import threading
 import unittest
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, ROOT, TARGET, Server, eventually, free_port
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, ROOT, TARGET, Server, ending_with_us, eventually, free_port
 from runner import run_tests
 
 PACKAGE = ROOT / 'python'
@@ -143,8 +143,8 @@ class Failures(unittest.TestCase):
 
     def test_an_edge_does_not_outlive_a_program_that_is_killed(self):
         script = f'import outrider, time; print(outrider.Edge("--target", "{TARGET}", "--offline").pid, flush=True); time.sleep(600)'
-        with subprocess.Popen([sys.executable, '-c', script], env={**os.environ, 'PYTHONPATH': str(PACKAGE)}, stdout=subprocess.PIPE,
-                              text=True) as program:
+        with subprocess.Popen(ending_with_us(sys.executable, '-c', script), env={**os.environ, 'PYTHONPATH': str(PACKAGE)},
+                              stdout=subprocess.PIPE, text=True) as program:
             pid = int(program.stdout.readline())
             program.kill()
         eventually(lambda: not Path(f'/proc/{pid}').exists(), 'it is still there')

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "edge_client/speculation/speculation_options.h"
 
 namespace outrider {
@@ -84,6 +87,14 @@ TEST(OutsideProgram, OneThatCannotDecideIsNamedAndTheAnswerGoesOn) {
   EXPECT_THAT(why("echo hello; cat"), HasSubstr("JSON"));
   EXPECT_THAT(why("yes '  ' | tr -d '\\n'"), HasSubstr("more than 65536 bytes"));
   EXPECT_THAT(why("no-such-program"), HasSubstr("it has ended"));
+}
+
+TEST(OutsideProgram, WhatAnEndedOneHadWrittenStillCounts) {
+  OutsideProgram program("mine", R"(echo '{"length": 3}'; echo '{"length": 99}')");
+  EXPECT_EQ(program.ask({{"event", "answer"}}, {}).length, 3u);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it ends before the next question
+  program.ask({{"event", "verdict"}}, {});
+  EXPECT_THAT(program.status().message(), HasSubstr("'length' is 99"));
 }
 
 }  // namespace

@@ -167,7 +167,8 @@ void ServerTest::expect_serves() {
   open.seed = 11;
   open.sampling.temperature = 1.0f;
   edge.open(open);
-  EXPECT_EQ(edge.finish(), Status());
+  const Status ended = edge.finish();
+  EXPECT_TRUE(ended.ok()) << ended.message();
   EXPECT_EQ(edge.answer(), right_answer(open));
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "common/base/address.h"
 #include "common/base/processors.h"
 #include "common/decoding/drafting/lookup/lookup_model.h"
+#include "common/decoding/drafting/vocabulary/byte_vocabulary.h"
 #include "common/engine/model/format/model_files.h"
 #include "common/serving/credentials/private_file.h"
 #include "edge_client/flash/memory_plan.h"
@@ -30,18 +32,29 @@ constexpr std::int32_t kTimedRows = 4;
 // How long the server may take to send its template where this device's target could begin.
 constexpr Duration kServersTurn = std::chrono::seconds(1);
 
-// The server compares our tokenizer with the target's; whether the draft speaks it, only we know.
-Status check_draft_tokenizer(const GenerationConfig& config, const Tokenizer& tokenizer) {
-  if (config.tokenizer.empty()) return {};
-  const Result<Tokenizer> drafts = Tokenizer::load(config.model);
-  // A directory without a tokenizer of its own leaves nothing to compare.
-  if (drafts.status().code() == StatusCode::kNotFound) return {};
-  if (!drafts.ok()) return drafts.status();
-  if (drafts->content_hash() == tokenizer.content_hash()) return {};
-  return failed_precondition("the draft " + config.model + " has another tokenizer than " +
-                             config.tokenizer +
-                             " (--tokenizer), so that one token means two texts. Remedy: a draft "
-                             "of the same family, or its own tokenizer");
+// The draft's tokenizer where its ids are not the target's: then it drafts by text. A draft without
+// a tokenizer of its own has the target's. The server compares the target's with ours.
+Result<std::optional<ForeignVocabulary>> foreign_vocabulary(const std::string& draft,
+                                                            const ModelInfo& info,
+                                                            const Tokenizer& target) {
+  Result<Tokenizer> own = Tokenizer::load(draft);
+  const bool has_targets = own.status().code() == StatusCode::kNotFound ||
+                           (own.ok() && own->content_hash() == target.content_hash());
+  if (has_targets) {
+    OUTRIDER_RETURN_IF_ERROR(check_vocabulary(draft, target.vocab_size(), info.vocab_size));
+    return std::optional<ForeignVocabulary>();
+  }
+  if (!own.ok()) return own.status();
+  if (target.vocab_size() <= info.vocab_size && have_same_ids(*own, target)) {
+    std::fprintf(stderr,
+                 "draft: the tokenizer of %s differs from the target's, but not in the ids that "
+                 "both have, so it drafts by ids\n",
+                 info.name.c_str());
+    return std::optional<ForeignVocabulary>();
+  }
+  std::fprintf(stderr, "draft: %s has another tokenizer than the target, so it drafts by text\n",
+               info.name.c_str());
+  return std::optional<ForeignVocabulary>({*std::move(own), target});
 }
 
 std::uint64_t both_ways(const LinkBytes& bytes) {
@@ -161,11 +174,9 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   }
   if (config.flash.memory_budget > 0) warn_of_memory_limit(config.flash.memory_budget);
   if (needs_own_target(config)) OUTRIDER_RETURN_IF_ERROR(LocalTarget::check_budget(config));
-  std::future<Result<std::unique_ptr<LocalDraft>>> draft;
+  std::future<Result<std::unique_ptr<Model>>> draft;
   if (drafts_by_model(config) && config.draft_level.empty()) {
-    draft = std::async(std::launch::async, [&config, &clock = self->clock_, &gate = self->gate_] {
-      return LocalDraft::load(config, clock, &gate);
-    });
+    draft = std::async(std::launch::async, load_draft_model, std::cref(config));
   }
   const bool uses_server = mode_of(config) != Mode::kOffline;
   if (uses_server && config.server_api == ServerApi::kOutrider) {
@@ -190,10 +201,11 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   }
   OUTRIDER_RETURN_IF_ERROR(self->find_template(directory));
   if (draft.valid()) {
-    OUTRIDER_RETURN_IF_ERROR(check_draft_tokenizer(config, self->tokenizer()));
-    OUTRIDER_ASSIGN_OR_RETURN(self->draft_, draft.get());
-    OUTRIDER_RETURN_IF_ERROR(check_vocabulary(config.model, self->tokenizer().vocab_size(),
-                                              self->draft_->info().vocab_size));
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, draft.get());
+    OUTRIDER_ASSIGN_OR_RETURN(auto foreign,
+                              foreign_vocabulary(config.model, model->info(), self->tokenizer()));
+    OUTRIDER_ASSIGN_OR_RETURN(self->draft_, LocalDraft::of(std::move(model), config, self->clock_,
+                                                           &self->gate_, std::move(foreign)));
   }
   if (drafts_by_model(config) && !config.draft_level.empty()) {
     OUTRIDER_RETURN_IF_ERROR(self->draft_by_level());

@@ -287,8 +287,8 @@ Status validate(const GenerationConfig& config) {
 
 Result<std::string> tokenizer_directory(const GenerationConfig& config) {
   if (!config.tokenizer.empty()) return config.tokenizer;
-  if (!config.model.empty()) return config.model;
   if (const std::string target = local_target_of(config); !target.empty()) return target;
+  if (!config.model.empty()) return config.model;
   return invalid_argument(
       "which tokenizer? name its directory with --tokenizer, or a draft with --model");
 }

@@ -62,8 +62,8 @@ struct GenerationConfig {
   std::optional<DraftSource> draft_source;  // nothing: the model, or look-up if there is none
   DraftSide draft_at = DraftSide::kAuto;    // where a server decides
   std::string lookup_corpus;                // texts to look up in, a file or a folder; empty: none
-  std::string tokenizer;                    // a directory; empty: the model's, or else the target's
-  std::string server;                       // HOST:PORT; empty: kDefaultServer
+  std::string tokenizer;   // a directory; empty: that of a target here, or else the draft's
+  std::string server;      // HOST:PORT; empty: kDefaultServer
   RemoteOptions remote;    // how it is reached; address and key are those of server and token_file
   std::string token_file;  // the server's key for this edge; empty: none
   ServerApi server_api = ServerApi::kOutrider;

@@ -6,14 +6,14 @@
 #include <string>
 #include <utility>
 
+#include "common/decoding/drafting/vocabulary/translated_draft.h"
 #include "common/engine/model/devices/device_models.h"
 
 namespace outrider {
 
 // With the model's whole context: config's is the answer's length, and where a draft has less,
 // drafting ends there and the answer goes on.
-Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& config, Clock& clock,
-                                                     ComputeGate* gate) {
+Result<std::unique_ptr<Model>> load_draft_model(const GenerationConfig& config) {
   const std::string& own = config.draft_device;
   LoadOptions options = for_device(config.loading, own.empty() ? config.loading.device : own);
   options.directory = config.model;
@@ -21,15 +21,21 @@ Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& con
       config.answer.context > 0 ? config.answer.context : std::numeric_limits<Position>::max();
   Result<std::unique_ptr<Model>> model = load_model(options, make_device_model);
   if (!model.ok()) return model.status().with_context("draft " + config.model);
-  return of(*std::move(model), config, clock, gate);
+  return model;
 }
 
 Result<std::unique_ptr<LocalDraft>> LocalDraft::of(std::unique_ptr<Model> model,
                                                    const GenerationConfig& config, Clock& clock,
-                                                   ComputeGate* gate) {
+                                                   ComputeGate* gate,
+                                                   std::optional<ForeignVocabulary> foreign) {
   if (config.draft_pacer != nullptr) model = config.draft_pacer->pace(std::move(model), clock);
   // Around the pace, whose clock begins behind the wait.
   if (gate != nullptr) model = make_yielding_model(std::move(model), *gate);
+  if (foreign) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        model, TranslatedDraft::create(std::move(model), std::move(foreign->tokenizer),
+                                       foreign->target, config.answer.context));
+  }
   DrafterOptions drafting = config.drafter;
   drafting.max_positions = config.answer.context;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<LocalDraft> draft,

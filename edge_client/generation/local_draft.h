@@ -5,11 +5,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/decoding/drafting/drafter.h"
 #include "common/engine/model/model.h"
+#include "common/engine/text/tokenizer.h"
 #include "edge_client/flash/compute_gate.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/shell/draft_worker.h"
@@ -20,16 +22,23 @@ namespace outrider {
 // model's context allows.
 DrafterOptions drafter_options(const ModelInfo& draft, DrafterOptions wanted);
 
+// The model in config.model.
+Result<std::unique_ptr<Model>> load_draft_model(const GenerationConfig& config);
+
+// A draft of another vocabulary than the target's.
+struct ForeignVocabulary {
+  Tokenizer tokenizer;      // the draft's
+  const Tokenizer& target;  // outlives the draft
+};
+
 class LocalDraft final {
  public:
-  // The model in config.model, at its pace. gate: at which its passes wait, and which outlives it;
-  // null: none.
-  static Result<std::unique_ptr<LocalDraft>> load(const GenerationConfig& config, Clock& clock,
-                                                  ComputeGate* gate = nullptr);
-  // The same of a model that is there.
+  // At config's pace. gate: at which its passes wait, and which outlives it; null: none. foreign:
+  // nothing where the draft's ids are the target's.
   static Result<std::unique_ptr<LocalDraft>> of(std::unique_ptr<Model> model,
                                                 const GenerationConfig& config, Clock& clock,
-                                                ComputeGate* gate = nullptr);
+                                                ComputeGate* gate = nullptr,
+                                                std::optional<ForeignVocabulary> foreign = {});
   static Result<std::unique_ptr<LocalDraft>> create(std::unique_ptr<Model> model,
                                                     const DrafterOptions& wanted, Clock& clock);
   // This one guesses too; before the first answer. As DraftEngine::guess_beside().

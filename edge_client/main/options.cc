@@ -49,7 +49,7 @@ void add_model_flags(CLI::App& command, AnswerOptions& options, const EdgeParts&
       ->group(kModelGroup);
   command
       .add_option("--tokenizer", o.tokenizer,
-                  "Its directory or GGUF file [the model's, or else the target's]")
+                  "Its directory or GGUF file [that of a target here, or else the draft's]")
       ->group(kModelGroup);
   add_draft_source_flags(command, o);
   add_choice(command, "--strategy", speculated.strategy, parts.strategies,

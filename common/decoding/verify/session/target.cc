@@ -111,7 +111,8 @@ Status check_identity(const Open& open, const Target& target) {
                                          kNoiseVersion, kConstrainedNoiseVersion));
   OUTRIDER_RETURN_IF_ERROR(check_same(
       "the tokenizer of the draft, or of --tokenizer, is not that of the target, so that one "
-      "token means two texts; use a draft of the target's family",
+      "token means two texts; name the target's tokenizer with --tokenizer, and a draft of another "
+      "one drafts by text",
       target.tokenizer_hash, open.tokenizer_hash));
   OUTRIDER_RETURN_IF_ERROR(check_template(target.template_hash, open.template_hash));
   if (!open.expected_fingerprint.empty()) {

@@ -24,7 +24,9 @@ TEST(LocalDraftTest, AStepThatWaitedTakesItsPaceStill) {
   GenerationConfig config;
   config.model = source_dir() + "/models/demo-draft";
   config.draft_pacer = std::make_shared<CurvePacer>(*PaceCurve::parse("100"));
-  const auto draft = LocalDraft::load(config, clock, &gate);
+  auto model = load_draft_model(config);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const auto draft = LocalDraft::of(*std::move(model), config, clock, &gate);
   ASSERT_TRUE(draft.ok()) << draft.status().message();
 
   gate.pass_computes(true);

@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
                 [](Open& o) { o.tokenizer_hash = "t2"; },
                 kUnfit,
                 {"the tokenizer of the draft", "\"t2\"", "\"t1\"",
-                 "use a draft of the target's family"}},
+                 "name the target's tokenizer with --tokenizer"}},
         BadOpen{"NoTokenizer",
                 [](Open& o) { o.tokenizer_hash = ""; },
                 kUnfit,

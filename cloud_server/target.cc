@@ -143,7 +143,8 @@ Status take_levels(const TargetOptions& options, Clock& clock, LoadedTarget& tar
     OUTRIDER_ASSIGN_OR_RETURN(model, make_level(*target.model, options.level));
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(model, make_leveled_model(*target.model));
-    const std::vector<ElasticLevel>& levels = elastic_table_of(*target.model)->levels;
+    const std::shared_ptr<const ElasticTable> table = elastic_table_of(*target.model);
+    const std::vector<ElasticLevel>& levels = table->levels;
     std::vector<LevelProfile> profile;
     for (const ElasticLevel& level : levels) {
       OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> alone,
@@ -151,7 +152,7 @@ Status take_levels(const TargetOptions& options, Clock& clock, LoadedTarget& tar
       OUTRIDER_ASSIGN_OR_RETURN(LevelProfile measured, measure_level(level.name, *alone, clock));
       profile.push_back(std::move(measured));
     }
-    target.levels = std::make_unique<LevelBook>(levels, std::move(profile));
+    target.levels = std::make_unique<LevelBook>(*table, levels, std::move(profile));
   }
   target.whole = std::exchange(target.model, std::move(model));
   return {};

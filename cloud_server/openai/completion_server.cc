@@ -33,8 +33,10 @@ std::vector<HttpRoute> CompletionServer::routes() {
       .on_refused = [this](const HttpRequest& request,
                            const Status& status) { faults_.refuse(who_asks(request), status); }};
   if (options_.levels != nullptr) {
+    const std::vector<LevelProfile> profile = options_.levels->profile();
     for (const ElasticLevel& level : options_.levels->levels()) {
-      service.levels.push_back({level.name, level.divergence, level.agreement});
+      service.levels.push_back(
+          {level.name, level.divergence, level.agreement, profile[service.levels.size()].quality});
     }
   }
   service.check = [this](HttpRequest& request) { return check_caller(request); };

@@ -38,7 +38,8 @@ Result<std::unique_ptr<ElasticTarget>> ElasticTarget::create(Model& full, FlashM
     self->models_.push_back(std::move(model));
     profile.push_back(std::move(measured));
   }
-  self->book_.emplace(std::vector<ElasticLevel>(self->stored_.begin(), self->stored_.end()),
+  self->book_.emplace(*self->table_,
+                      std::vector<ElasticLevel>(self->stored_.begin(), self->stored_.end()),
                       std::move(profile));
   self->engine_ = std::make_unique<VerifyEngine>(*self->models_[0], scheduling, clock);
   self->verifier_ = std::make_unique<ResidentVerifier>(*self->engine_);

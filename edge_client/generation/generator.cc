@@ -323,7 +323,8 @@ LevelSwitchDecorator::Plan Generator::level_plan(const AnswerParts& parts) const
                                {.text_tokens = prompt + pace.answered,
                                 .tokens_left = choice.expected_tokens - pace.answered,
                                 .time_left_ms = to_ms(due - pace.now),
-                                .tpot_ms = pace.tpot_ms});
+                                .tpot_ms = pace.tpot_ms,
+                                .least_quality = choice.least_quality});
   };
   return plan;
 }

@@ -174,7 +174,8 @@ void add_level_flags(CLI::App& command, AnswerOptions& options) {
               "--slo", options.slo,
               "What an answer may take, as time_ms=800 (all of it), ttft_ms=300 (to the "
               "first token), tpot_ms=50 (each later one), or ttft_share=0.6, tpot_share=0.8 "
-              "(of the full model's times); several with commas [any time]")
+              "(of the full model's times); several with commas; beside them min_quality=0.9, the "
+              "least share of the full model's score at the table's task [any time]")
           ->delimiter(',')
           ->default_str(""),
       command.add_flag("--slo-strict", wish.slo.strict,

@@ -180,8 +180,10 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   serving.version = Program::version();
   if (ElasticTarget* const elastic = setup->parts().elastic) {
     if (serving.served_name.empty()) serving.served_name = elastic->name();
+    const std::vector<LevelProfile> profile = elastic->book().profile();
     for (const ElasticLevel& level : elastic->levels()) {
-      serving.levels.push_back({level.name, level.divergence, level.agreement});
+      serving.levels.push_back(
+          {level.name, level.divergence, level.agreement, profile[serving.levels.size()].quality});
     }
   }
   std::unique_ptr<RemoteProbe> probe;

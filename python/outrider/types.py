@@ -34,9 +34,10 @@ class Refused(OutriderError):
 @dataclass(frozen=True)
 class Slo:
     """A time by which an answer is wanted. With `unverified` what the draft expects is given then, and the target
-    confirms or corrects it afterwards."""
+    confirms or corrects it afterwards. An elastic target answers with no level whose quality is below `min_quality`."""
     time_ms: float
     unverified: bool = False
+    min_quality: Optional[float] = None
 
 
 @dataclass(frozen=True)

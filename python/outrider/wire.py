@@ -20,7 +20,8 @@ def body_of(prompt: Prompt, *, stream: bool, model: Optional[str], slo: Optional
     if model is not None:
         body["model"] = model
     if slo is not None:
-        body["slo"] = {"time_ms": slo.time_ms, **({"unverified": "allow"} if slo.unverified else {})}
+        body["slo"] = {"time_ms": slo.time_ms, **({"unverified": "allow"} if slo.unverified else {}),
+                       **({} if slo.min_quality is None else {"min_quality": slo.min_quality})}
     if stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}

@@ -141,7 +141,7 @@ class OpenaiClientOfLevels(unittest.TestCase):
         self.assertEqual(levels[-1]['name'], '100')
         self.assertEqual(text, self.ask('demo-target@100').choices[0].message.content)
         late = self.ask('demo-target', extra_body={'slo': {'time_ms': 0.001}})
-        self.assertEqual(late.model_extra['level']['name'], '40')
+        self.assertEqual(late.model_extra['level']['name'], '70')
         for slo in ({'time_ms': -1}, {'time_ms': 0.001, 'strict': True}):
             with self.assertRaises((openai.BadRequestError, openai.APIStatusError)):
                 self.ask('demo-target', extra_body={'slo': slo})

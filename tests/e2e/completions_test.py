@@ -404,7 +404,8 @@ class Levels(unittest.TestCase):
             client = Client(server)
             self.assertEqual(self.text(client, slo={'time_ms': 1e8})[1]['level']['name'], '100')
             late = self.text(client, slo={'time_ms': 0.001})[1]['level']
-            self.assertEqual((late['name'], late['predicted_keeps_slo']), ('40', False))
+            self.assertEqual((late['name'], late['predicted_keeps_slo']), ('70', False), 'smaller ones fail the robot\'s task')
+            self.assertEqual(self.text(client, slo={'time_ms': 0.001, 'min_quality': 0.2})[1]['level']['name'], '40')
             self.assertGreater(late['ttft_ms'], 0)
             events, _ = client.events(max_tokens=4, slo={'tpot_share': 1})
             self.assertIn('level', events[-1])

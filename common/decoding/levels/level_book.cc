@@ -81,25 +81,43 @@ Result<LevelProfile> measure_level(const std::string& name, Model& level, Clock&
   return profile;
 }
 
+LevelBook::LevelBook(const ElasticTable& table, std::vector<ElasticLevel> levels,
+                     std::vector<LevelProfile> profile)
+    : levels_(std::move(levels)),
+      least_quality_(least_quality(table)),
+      task_(table.task),
+      profile_(std::move(profile)) {
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    profile_[i].quality = level_quality(table, levels_[i]);
+  }
+}
+
 std::vector<LevelProfile> LevelBook::profile() const {
   const MutexLock lock(mu_);
   return profile_;
 }
 
 std::string LevelBook::about() const {
-  std::string text;
+  std::string text, named_only;
   for (const LevelProfile& level : profile()) {
     char times[96];
     std::snprintf(times, sizeof(times), "%s%s (%.3g + %.3g ms per token)", text.empty() ? "" : ", ",
                   level.name.c_str(), level.prefill_ms, level.tpot_ms);
     text += times;
+    if (level.quality < least_quality_) {
+      named_only += (named_only.empty() ? "" : ", ") + level.name;
+    }
   }
-  return text;
+  if (named_only.empty()) return text;
+  return text + "; " + named_only + " only by name or slo.min_quality: " +
+         (task_.empty() ? "far from the full model, and no task was measured"
+                        : "less than 0.95 of its score in " + task_);
 }
 
 Result<LevelChoice> LevelBook::choose(const LevelWish& wish, const AnswerSize& size) const {
   const MutexLock lock(mu_);
-  return choose_level(profile_, wish, size, usual_length({lengths_.begin(), lengths_.end()}));
+  return choose_level(profile_, wish, size, usual_length({lengths_.begin(), lengths_.end()}),
+                      least_quality_);
 }
 
 void LevelBook::note(const LevelChoice& choice, const std::optional<LevelSwitch>& switched,
@@ -115,6 +133,7 @@ void LevelBook::note(const LevelChoice& choice, const std::optional<LevelSwitch>
   record.predicted_tpot_ms = choice.predicted.tpot_ms;
   record.predicted_time_ms = choice.predicted.time_ms;
   const MutexLock lock(mu_);
+  record.quality = profile_[switched ? switched->level : choice.level].quality;
   lengths_.push_back(tokens.said);
   if (lengths_.size() > kLengths) lengths_.pop_front();
   if (switched || !record.ttft_ms) return;  // of two levels: neither's times

@@ -40,13 +40,13 @@ struct AnsweredTokens {
 
 class LevelBook final {
  public:
-  // profile: of these levels, full first.
-  LevelBook(std::vector<ElasticLevel> levels, std::vector<LevelProfile> profile)
-      : levels_(std::move(levels)), profile_(std::move(profile)) {}
+  // profile: of these levels of the table, full first; their qualities are the table's.
+  LevelBook(const ElasticTable& table, std::vector<ElasticLevel> levels,
+            std::vector<LevelProfile> profile);
 
   const std::vector<ElasticLevel>& levels() const { return levels_; }
   std::vector<LevelProfile> profile() const;
-  // For the user: the levels with their times.
+  // For the user: the levels with their times, and which of them no deadline chooses.
   std::string about() const;
 
   // Errors: those of choose_level().
@@ -59,6 +59,8 @@ class LevelBook final {
 
  private:
   const std::vector<ElasticLevel> levels_;
+  const double least_quality_;
+  const std::string task_;  // of the table
   mutable Mutex mu_;
   std::vector<LevelProfile> profile_ OUTRIDER_GUARDED_BY(mu_);
   std::deque<std::int64_t> lengths_ OUTRIDER_GUARDED_BY(mu_);  // of the last answers

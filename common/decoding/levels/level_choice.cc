@@ -51,6 +51,25 @@ std::string times_text(const PredictedTimes& times) {
          (times.time_ms ? ", " + ms(*times.time_ms) + " in all" : "");
 }
 
+// The smallest level of this quality; the full one where there is none.
+std::size_t last_good(std::span<const LevelProfile> profile, double least_quality) {
+  std::size_t last = profile.size() - 1;
+  while (last > 0 && profile[last].quality < least_quality) --last;
+  return last;
+}
+
+// The smaller levels that could have been faster.
+std::string below_text(std::span<const LevelProfile> profile, const LevelChoice& choice) {
+  std::string names;
+  for (const LevelProfile& level : profile.subspan(choice.level + 1)) {
+    if (level.quality < choice.least_quality) names += (names.empty() ? "" : ", ") + level.name;
+  }
+  char least[32];
+  std::snprintf(least, sizeof(least), "%.3g", choice.least_quality);
+  if (names.empty()) return names;
+  return "; below a quality of " + std::string(least) + " (slo.min_quality) are " + names;
+}
+
 Result<std::size_t> named_level(std::span<const LevelProfile> profile, const std::string& name) {
   std::string known;
   for (std::size_t i = 0; i < profile.size(); ++i) {
@@ -63,12 +82,15 @@ Result<std::size_t> named_level(std::span<const LevelProfile> profile, const std
 }  // namespace
 
 Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const LevelWish& wish,
-                                 const AnswerSize& size, std::optional<std::int64_t> usual_length) {
+                                 const AnswerSize& size, std::optional<std::int64_t> usual_length,
+                                 double least_quality) {
   OUTRIDER_RETURN_IF_ERROR(check_slo(wish.slo));
   const Slo slo = wish.slo.chooses_level() ? wish.slo : Slo();
   OUTRIDER_ASSIGN_OR_RETURN(const LevelCourse course, parse_level_course(wish.level));
   LevelChoice choice;
-  std::size_t first = 0, last = slo.asks() ? profile.size() - 1 : 0;
+  choice.least_quality = slo.min_quality.value_or(least_quality);
+  const auto is_good = [&](const LevelProfile& one) { return one.quality >= choice.least_quality; };
+  std::size_t first = 0, last = slo.asks() ? last_good(profile, choice.least_quality) : 0;
   if (!course.first.empty() && course.first != "auto") {
     OUTRIDER_ASSIGN_OR_RETURN(first, named_level(profile, course.first));
     last = first;
@@ -86,6 +108,7 @@ Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const Le
                             "may be. Remedy: max_tokens");
   }
   for (choice.level = first;; ++choice.level) {
+    if (choice.level != first && choice.level != last && !is_good(profile[choice.level])) continue;
     choice.predicted = predict(profile[choice.level], size, tokens);
     choice.keeps = keeps(choice.predicted, slo) &&
                    keeps_shares(profile[choice.level], profile.front(), size.prompt_tokens, slo);
@@ -96,7 +119,7 @@ Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const Le
   choice.may_switch = slo.time_ms && choice.level < last && !choice.then;
   if (choice.keeps || !slo.strict) return choice;
   return invalid_argument("no level keeps the slo: " + profile[choice.level].name + " needs " +
-                          times_text(choice.predicted) +
+                          times_text(choice.predicted) + below_text(profile, choice) +
                           ". Remedy: more time, a shorter prompt or answer, or no strict slo");
 }
 
@@ -109,6 +132,7 @@ std::optional<std::size_t> level_to_go_on_with(std::span<const LevelProfile> pro
   const double slower = progress.tpot_ms / std::max(profile[level].tpot_ms, kMinTpotMs);
   std::optional<std::size_t> best;
   for (std::size_t i = level + 1; i < profile.size(); ++i) {
+    if (profile[i].quality < progress.least_quality) continue;
     const double needed =
         slower * (reading_ms(profile[i], progress.text_tokens) + left * profile[i].tpot_ms);
     if (needed <= progress.time_left_ms) return i;

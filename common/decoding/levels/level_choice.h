@@ -6,6 +6,9 @@
 // A level's times are measured on this device. Its tpot is that of its answers here, drafting
 // included, so drafting that pays comes before a smaller level.
 //
+// A level below the least quality is never chosen for its time: an answer in time that is wrong
+// helps nobody. Naming a level always works.
+//
 // Thread rule: pure functions of their arguments. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,6 +28,7 @@ struct LevelProfile {
   double prefill_ms = 0;  // of a token of the prompt
   double tpot_ms = 0;     // of a token of the answer
   double pass_ms = 0;     // the least that a pass takes: a level that is streamed has to be read
+  double quality = 1;     // of its answers beside the full model's, as level_quality() says
 };
 
 // The sizes on which the times of an answer depend.
@@ -50,6 +54,7 @@ struct LevelChoice {
   std::size_t level = 0;                 // of the profile
   std::optional<LevelSwitch> then = {};  // as a course says
   bool may_switch = false;               // to keep time_ms, whatever becomes of the prediction
+  double least_quality = 0;              // of a level to switch to
   std::int64_t expected_tokens = 0;      // of the answer; 0: not known
   PredictedTimes predicted;
   bool keeps = true;            // what was asked for
@@ -58,18 +63,21 @@ struct LevelChoice {
 
 // An objective of what may be unverified chooses no level: the full model answers, or the named
 // one. profile: the levels, full first. usual_length: of earlier answers; nothing: there were none.
+// least_quality: where the wish names none.
 // Errors: those of check_slo() and parse_level_course(); NOT_FOUND listing the levels;
 // INVALID_ARGUMENT for time_ms without any length, and for a strict objective that no level (or not
 // the named one) keeps, with the best that there is.
 Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const LevelWish& wish,
-                                 const AnswerSize& size, std::optional<std::int64_t> usual_length);
+                                 const AnswerSize& size, std::optional<std::int64_t> usual_length,
+                                 double least_quality = 0);
 
 // An answer that is on its way, and what is left of it.
 struct AnswerProgress {
   std::int64_t text_tokens = 0;  // prompt and answer, which another level has to read
   std::int64_t tokens_left = 0;
   double time_left_ms = 0;
-  double tpot_ms = 0;  // so far
+  double tpot_ms = 0;        // so far
+  double least_quality = 0;  // of the level to go on with
 };
 
 // The smaller level with which the answer goes on: the largest that keeps its time, or else the one

@@ -23,6 +23,9 @@ struct Slo {
   std::optional<double> time_ms = {};     // of the whole answer
   std::optional<double> ttft_share = {};  // of reading the prompt
   std::optional<double> tpot_share = {};
+  // The least quality of a level that answers for its time (LevelProfile::quality); nothing: as the
+  // target's level table says.
+  std::optional<double> min_quality = {};
   bool strict = false;  // refused if no level can keep it; else the fastest answers
   // By time_ms the client gets what the draft expects of the answer, unverified, and then the
   // answer itself, by the level that would answer without an objective.
@@ -40,11 +43,10 @@ struct SloField {
   double most;  // each is above 0
 };
 inline constexpr double kMaxSloMs = 1e9;
-inline constexpr SloField kSloFields[] = {{"ttft_ms", &Slo::ttft_ms, kMaxSloMs},
-                                          {"tpot_ms", &Slo::tpot_ms, kMaxSloMs},
-                                          {"time_ms", &Slo::time_ms, kMaxSloMs},
-                                          {"ttft_share", &Slo::ttft_share, 1},
-                                          {"tpot_share", &Slo::tpot_share, 1}};
+inline constexpr SloField kSloFields[] = {
+    {"ttft_ms", &Slo::ttft_ms, kMaxSloMs}, {"tpot_ms", &Slo::tpot_ms, kMaxSloMs},
+    {"time_ms", &Slo::time_ms, kMaxSloMs}, {"ttft_share", &Slo::ttft_share, 1},
+    {"tpot_share", &Slo::tpot_share, 1},   {"min_quality", &Slo::min_quality, 1}};
 
 // nullptr for another name.
 inline std::optional<double>* find_objective(Slo& slo, std::string_view name) {
@@ -56,7 +58,8 @@ inline std::optional<double>* find_objective(Slo& slo, std::string_view name) {
 
 // The objectives that may be named, for errors.
 inline constexpr char kSloNames[] =
-    "ttft_ms, tpot_ms or time_ms in milliseconds, ttft_share or tpot_share from 0 to 1";
+    "ttft_ms, tpot_ms or time_ms in milliseconds, ttft_share or tpot_share from 0 to 1, and beside "
+    "them min_quality from 0 to 1";
 
 // INVALID_ARGUMENT for an objective that is not above 0 or too large, for a first token that may
 // come later than the whole answer, and for `unverified` that has no deadline, or has other
@@ -91,6 +94,7 @@ struct LevelRecord {
   std::string course;     // all that answered, as --level takes it: "100,12:60"
   double divergence = 0;  // of the last, from the full model, and the share of its likeliest
   double agreement = 1;   // tokens, as the level table says
+  double quality = 1;     // of the last, as LevelProfile says
   bool predicted_keeps_slo = true;  // what the request asked for
   double predicted_ttft_ms = 0;
   double predicted_tpot_ms = 0;
@@ -104,6 +108,7 @@ struct LevelRecord {
     field("course", self.course);
     field("divergence", self.divergence);
     field("agreement", self.agreement);
+    field("quality", self.quality);
     field("predicted_keeps_slo", self.predicted_keeps_slo);
     field("predicted_ttft_ms", self.predicted_ttft_ms);
     field("predicted_tpot_ms", self.predicted_tpot_ms);

@@ -63,8 +63,10 @@ HttpResponse models_page(const std::string& path, const std::string& model,
   for (const ServedLevel& level : levels) {
     Json entry = one;
     entry["id"] = model + "@" + level.name;
-    entry["level"] = {
-        {"name", level.name}, {"divergence", level.divergence}, {"agreement", level.agreement}};
+    entry["level"] = {{"name", level.name},
+                      {"divergence", level.divergence},
+                      {"agreement", level.agreement},
+                      {"quality", level.quality}};
     all.push_back(std::move(entry));
   }
   if (path == kModels) return json_response({{"object", "list"}, {"data", std::move(all)}});

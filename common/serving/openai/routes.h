@@ -39,6 +39,7 @@ struct ServedLevel {
   std::string name;
   double divergence = 0;
   double agreement = 1;
+  double quality = 1;  // of its answers, as LevelProfile says
 };
 
 // The program behind the routes.

@@ -21,7 +21,8 @@ namespace {
 constexpr std::int64_t kVersion = 1;
 constexpr std::int32_t kRun = kElasticGroup;
 constexpr std::size_t kMaxNameLength = 32;
-constexpr double kMaxDivergence = 1e6;
+constexpr double kMaxDivergence = 1e6, kMaxScore = 1e12;
+constexpr double kMinScoreShare = 0.95, kUnscoredDivergence = 0.25;
 constexpr const char* kRemake = ". Remedy: make the table again (outrider-train elastic table)";
 
 std::size_t index(std::int64_t at) {
@@ -73,7 +74,12 @@ class TableReader final {
     OUTRIDER_ASSIGN_OR_RETURN(
         table.anchors, numbers(json, "anchors", {0, config_.num_layers - 1, 0, layers()}, ""));
     OUTRIDER_RETURN_IF_ERROR(read_order(json, table));
+    OUTRIDER_RETURN_IF_ERROR(read_task(json, table));
     OUTRIDER_RETURN_IF_ERROR(read_levels(json, table));
+    if (!table.task.empty() && table.full().score <= 0) {
+      return wrong("levels[0].score", number_text(Json(table.full().score)),
+                   "but must be above 0, as the others are shares of it");
+    }
     return table;
   }
 
@@ -185,11 +191,24 @@ class TableReader final {
     return values;
   }
 
+  Status read_task(const Json& json, ElasticTable& table) const {
+    if (!json.contains("task")) return {};
+    FieldReader fields(json, what_);
+    table.task = fields.text("task");
+    if (!fields.status().ok() || !table.task.empty()) return fields.status();
+    return wrong("task", "empty", "but names what the scores count");
+  }
+
   Status read_levels(const Json& json, ElasticTable& table) const {
     OUTRIDER_ASSIGN_OR_RETURN(const Json* levels, objects(json, "levels", 1, kMaxElasticLevels));
     for (const Json& each : *levels) {
       const std::string where = at("levels", table.levels.size());
       OUTRIDER_ASSIGN_OR_RETURN(ElasticLevel level, read_level(each, where));
+      if (!table.task.empty()) {
+        FieldReader fields(each, what_ + ": " + where);
+        level.score = fields.real("score", 0.0, kMaxScore);
+        OUTRIDER_RETURN_IF_ERROR(fields.status());
+      }
       OUTRIDER_RETURN_IF_ERROR(check_place(table, level, where));
       OUTRIDER_RETURN_IF_ERROR(check_bytes(each, level, where));
       table.levels.push_back(std::move(level));
@@ -388,7 +407,9 @@ std::string neurons_text(const std::vector<std::int32_t>& neurons) {
 
 std::string elastic_table_text(const ElasticTable& table) {
   std::string text = "{\"version\": " + std::to_string(kVersion) + ", \"model\": \"" + table.model +
-                     "\", \"anchors\": " + list_text(table.anchors) + ",\n\"order\": [\n";
+                     "\", \"anchors\": " + list_text(table.anchors) +
+                     (table.task.empty() ? "" : ", \"task\": " + Json(table.task).dump()) +
+                     ",\n\"order\": [\n";
   for (const LayerOrder& layer : table.order) {
     text += "{" + neurons_text(layer.neurons) + ", \"kv_groups\": " + list_text(layer.kv_groups) +
             "}" + (&layer == &table.order.back() ? "],\n" : ",\n");
@@ -400,10 +421,19 @@ std::string elastic_table_text(const ElasticTable& table) {
             ", \"kv_groups\": " + list_text(widths_of(level, &LayerWidths::kv_groups)) +
             ", \"bytes\": " + Json(level.bytes).dump() +
             ", \"divergence\": " + Json(level.divergence).dump() +
-            ", \"agreement\": " + Json(level.agreement).dump() + "}" +
+            ", \"agreement\": " + Json(level.agreement).dump() +
+            (table.task.empty() ? "" : ", \"score\": " + Json(level.score).dump()) + "}" +
             (&level == &table.levels.back() ? "]}\n" : ",\n");
   }
   return text;
+}
+
+double level_quality(const ElasticTable& table, const ElasticLevel& level) {
+  return table.task.empty() ? std::exp(-level.divergence) : level.score / table.full().score;
+}
+
+double least_quality(const ElasticTable& table) {
+  return table.task.empty() ? std::exp(-kUnscoredDivergence) : kMinScoreShare;
 }
 
 Result<const ElasticLevel*> find_level(const ElasticTable& table, std::string_view name) {

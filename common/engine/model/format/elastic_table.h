@@ -13,6 +13,9 @@
 //    "levels": [{"name": "100", "neurons": [1536, ..], "kv_groups": [3, ..],
 //                "bytes": {"int8": ..}, "divergence": 0.0, "agreement": 1.0}, ..]}
 //
+// Where a task was measured, the table names it ("task": "robot actions"), and each level has the
+// "score" of its own answers, the full level's above 0: outrider-bench elastic actions counts some.
+//
 // The full level is the first, and levels are nested. Where 32 neurons stay together, as stored,
 // "neuron_groups" is the order of these groups in place of "neurons".
 // A layer of a level that has neither neurons nor groups is skipped.
@@ -62,6 +65,7 @@ struct ElasticLevel {
   // distribution in nats, and the share of positions with the same most likely token.
   double divergence = 0.0;
   double agreement = 1.0;
+  double score = 0.0;  // of the table's task; more is better
 };
 
 struct ElasticTable {
@@ -69,6 +73,7 @@ struct ElasticTable {
   std::vector<std::int32_t> anchors;  // layers that every level has whole
   std::vector<LayerOrder> order;      // [layers]
   std::vector<ElasticLevel> levels;   // [1 .. kMaxElasticLevels], the full one first
+  std::string task = {};              // whose answers are scored; empty: none
 
   const ElasticLevel& full() const { return levels.front(); }
 };
@@ -89,6 +94,13 @@ Result<ElasticTable> read_elastic_table(const std::string& path, const ModelConf
                                         const std::string& fingerprint);
 // The text that parse_elastic_table() reads, a layer or level a line.
 std::string elastic_table_text(const ElasticTable& table);
+
+// How good a level's answers are, the full model's being 1: its score as a share of the full
+// level's, or else e to the minus its divergence.
+double level_quality(const ElasticTable& table, const ElasticLevel& level);
+// The least quality with which a level answers by a deadline where a request names none: 0.95 of
+// the task's score, or else a divergence of 0.25 nats.
+double least_quality(const ElasticTable& table);
 
 // NOT_FOUND listing the levels that there are.
 Result<const ElasticLevel*> find_level(const ElasticTable& table, std::string_view name);

@@ -101,10 +101,16 @@ TEST_F(EdgeLevelsTest, ADeadlineChoosesALevel) {
   EXPECT_EQ(body_of(post(asked))["level"]["name"], "100");
   asked["slo"] = {{"time_ms", 0.01}};
   const json late = body_of(post(asked));
-  EXPECT_EQ(late["level"]["name"], "40");
+  EXPECT_EQ(late["level"]["name"], "70") << "smaller ones fail the robot's task";
+  EXPECT_GT(late["level"]["quality"].get<double>(), 0.95);
   EXPECT_FALSE(late["level"]["predicted_keeps_slo"].get<bool>());
   asked["slo"]["strict"] = true;
-  EXPECT_THAT(post(asked), AllOf(HasSubstr("400"), HasSubstr("no level keeps the slo")));
+  EXPECT_THAT(post(asked), AllOf(HasSubstr("400"), HasSubstr("no level keeps the slo"),
+                                 HasSubstr("(slo.min_quality) are 60, 50, 40")));
+  asked["slo"] = {{"time_ms", 0.01}, {"min_quality", 0.2}};
+  EXPECT_EQ(body_of(post(asked))["level"]["name"], "40");
+  asked["slo"]["min_quality"] = 2;
+  EXPECT_THAT(post(asked), AllOf(HasSubstr("400"), HasSubstr("slo.min_quality is 2")));
   asked["slo"] = {{"time_ms", 0}};
   EXPECT_THAT(post(asked), AllOf(HasSubstr("400"), HasSubstr("slo.time_ms")));
 }

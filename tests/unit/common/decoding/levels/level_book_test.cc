@@ -50,10 +50,31 @@ TEST(LevelBook, AContextThatHoldsNoMeasurementIsRefused) {
 }
 
 LevelBook two_levels() {
-  std::vector<ElasticLevel> levels(2);
-  levels[0] = {.name = "100"};
-  levels[1] = {.name = "60", .divergence = 0.25, .agreement = 0.9};
-  return {levels, {{"100", 1, 20, 20}, {"60", 0.5, 10, 10}}};
+  ElasticTable table;
+  table.levels = {{.name = "100"}, {.name = "60", .divergence = 0.25, .agreement = 0.9}};
+  return {table, table.levels, {{"100", 1, 20, 20}, {"60", 0.5, 10, 10}}};
+}
+
+TEST(LevelBook, ADeadlineChoosesNoLevelThatFailsTheTask) {
+  ElasticTable table;
+  table.levels = {{.name = "100", .score = 180},
+                  {.name = "70", .divergence = 3, .score = 171},
+                  {.name = "60", .divergence = 0.01, .score = 170}};
+  table.task = "robot actions";
+  const std::vector<LevelProfile> times = {{"100", 1, 20, 20}, {"70", 1, 15, 15}, {"60", 1, 9, 9}};
+  const LevelBook scored(table, table.levels, times);
+  const LevelWish late{.slo = {.time_ms = 50}};
+  const AnswerSize size{.prompt_tokens = 10, .max_tokens = 21};
+  EXPECT_EQ(scored.choose(late, size)->level, 1u) << "171 of 180 are 0.95";
+  EXPECT_EQ(scored.choose({.level = "60"}, size)->level, 2u) << "what is named answers";
+  EXPECT_EQ(scored.choose({.slo = {.time_ms = 50, .min_quality = 0.9}}, size)->level, 2u);
+  EXPECT_EQ(scored.choose({.slo = {.time_ms = 50, .min_quality = 1}}, size)->level, 0u);
+  EXPECT_THAT(scored.about(), HasSubstr("60 only by name or slo.min_quality"));
+
+  table.task.clear();
+  const LevelBook unscored(table, table.levels, times);
+  EXPECT_EQ(unscored.choose(late, size)->level, 2u) << "0.01 nats";
+  EXPECT_THAT(unscored.about(), HasSubstr("70 only by name"));
 }
 
 TEST(LevelBook, AnAnswerSaysWhatTheNextWillTake) {

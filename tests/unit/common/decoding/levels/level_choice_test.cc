@@ -179,5 +179,30 @@ TEST(LevelChoice, AnAnswerThatFallsBehindGoesOnWithTheLargestLevelThatKeepsItsTi
   EXPECT_EQ(level(0), std::nullopt) << "the time is over";
 }
 
+TEST(LevelChoice, LevelsBelowTheLeastQualityAreLeftOut) {
+  std::vector<LevelProfile> levels = kThreeLevels;
+  levels[1].quality = 0.5;
+  levels[2].quality = 0.9;
+  const AnswerSize size{.prompt_tokens = 100, .max_tokens = 40};
+  const LevelWish wish{.slo = {.time_ms = 700, .min_quality = 0.8}};
+  EXPECT_EQ(choose_level(levels, wish, size, {})->level, 2u) << "60 would keep the time, too";
+  EXPECT_EQ(level_to_go_on_with(levels, 0,
+                                {.text_tokens = 50,
+                                 .tokens_left = 30,
+                                 .time_left_ms = 500,
+                                 .tpot_ms = 20,
+                                 .least_quality = 0.8}),
+            2u);
+  levels[2].quality = 0.7;
+  const LevelChoice choice = *choose_level(levels, wish, size, {});
+  EXPECT_EQ(choice.level, 0u);
+  EXPECT_FALSE(choice.keeps);
+  EXPECT_FALSE(choice.may_switch);
+  LevelWish strict = wish;
+  strict.slo.strict = true;
+  EXPECT_THAT(choose_level(levels, strict, size, {}).status().message(),
+              HasSubstr("below a quality of 0.8 (slo.min_quality) are 60, 40"));
+}
+
 }  // namespace
 }  // namespace outrider

@@ -68,6 +68,34 @@ void expect_refused(const std::function<void(Json&)>& change, const std::string&
   EXPECT_THAT(status.message(), HasSubstr(why));
 }
 
+TEST(ElasticTable, QualityIsATasksScoreOrElseTheDivergence) {
+  ElasticTable table = sample();
+  EXPECT_DOUBLE_EQ(level_quality(table, table.levels[1]), std::exp(-0.25));
+  EXPECT_GE(level_quality(table, table.levels[1]), least_quality(table));
+  table.task = "actions";
+  table.levels[0].score = 180;
+  table.levels[1].score = 135;
+  const std::string text = elastic_table_text(table);
+  const auto read = parse_elastic_table(text, three_layers(), kFingerprint, "elastic.json");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(elastic_table_text(*read), text);
+  EXPECT_EQ(level_quality(*read, read->levels[1]), 0.75);
+  EXPECT_EQ(least_quality(*read), 0.95);
+}
+
+TEST(ElasticTable, ATasksScoresAreChecked) {
+  expect_refused([](Json& json) { json["task"] = "actions"; }, "score", "levels[0]");
+  expect_refused([](Json& json) { json["task"] = ""; }, "task", "names what");
+  const auto with_scores = [](double full) {
+    return [full](Json& json) {
+      json["task"] = "actions";
+      for (Json& level : json["levels"]) level["score"] = full;
+    };
+  };
+  expect_refused(with_scores(0), "levels[0].score", "above 0");
+  expect_refused(with_scores(-1), "score is -1", "levels[0]");
+}
+
 TEST(ElasticTable, IsReadAsWritten) {
   const std::string text = elastic_table_text(sample());
   const auto table = parse_elastic_table(text, three_layers(), kFingerprint, "elastic.json");

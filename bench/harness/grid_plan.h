@@ -103,6 +103,11 @@ struct GridVariant {
 // are not calibrated.
 GridVariant variant_of(const StrategyChoice& strategy);
 
+// Its edge drafts, and so can say before the target what an answer will be (slo.unverified).
+inline bool drafts_on_edge(const GridVariant& variant) {
+  return variant.place == DraftPlace::kEdge && variant.strategy != Strategy::kAr;
+}
+
 // Its text is not the target's, and is not compared with it.
 inline bool has_own_text(const GridVariant& variant) {
   return variant.place == DraftPlace::kAlone;
@@ -126,6 +131,12 @@ struct GridPlan {
   // answer is a first one.
   std::string state_dir = {};
   bool traces = false;  // of the answers that is_traced() names
+  // Edges that draft give by then what they expect of an answer (slo.unverified). Nothing: none.
+  std::optional<double> unverified_by_ms = {};
+  std::string grammar = {};  // each answer's form, in GBNF; empty: any
+  // Each edge is connected before its answer begins, as one of `serve` that has answered before.
+  // Virtual clock only.
+  bool connected = false;
   // The flags that every edge has, plain decoding's too: "--json-schema={}". By real programs only.
   std::vector<std::string> edge_flags = {};
   std::vector<GridSetting> settings = {};

@@ -251,6 +251,11 @@ std::vector<std::string> RealExecutor::arguments(const LinkedServer& server,
     arguments.push_back("--spec-draft-n-max=" + std::to_string(gamma));
     if (!step.empty()) arguments.push_back("--pace-step-ms=" + step.to_string());
   }
+  if (plan_.unverified_by_ms && drafts_on_edge(variant)) {
+    arguments.push_back("--slo=time_ms=" + number(*plan_.unverified_by_ms));
+    arguments.emplace_back("--slo-unverified");
+  }
+  if (!plan_.grammar.empty()) arguments.push_back("--grammar=" + plan_.grammar);
   if (variant.workers) {
     arguments.push_back("--predraft-workers=" + std::to_string(*variant.workers));
   }

@@ -9,6 +9,8 @@
 #include "bench/harness/law.h"
 #include "bench/paces/paces.h"
 #include "common/decoding/exits/find_exits.h"
+#include "common/engine/constraint/constraint_compiler.h"
+#include "common/serving/conversation/streamed_text.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/metrics/timeline_recorder.h"
 #include "edge_client/report/answer_report.h"
@@ -70,6 +72,9 @@ Status check_plan(const GridPlan& plan) {
   }
   return {};
 }
+
+// When an answer begins in virtual time.
+constexpr TimePoint kBegin{};
 
 // FSD's algorithm 2 knows no calibration.
 ExitScore exit_score_of(const GridVariant& variant) {
@@ -177,9 +182,14 @@ Result<std::unique_ptr<VirtualExecutor>> VirtualExecutor::create(const GridPlan&
                               encode_prompt(tokenizer, chat_source(tokenizer), prompt, ""));
     prompts.push_back(std::move(encoded));
   }
+  AnswerConstraint form;
+  if (!plan.grammar.empty()) {
+    ConstraintCompiler compiler([&] { return pieces_of(tokenizer); });
+    OUTRIDER_ASSIGN_OR_RETURN(form, compiler.compile({ConstraintKind::kGrammar, plan.grammar}));
+  }
   return std::unique_ptr<VirtualExecutor>(
       new VirtualExecutor(plan, {std::move(target), std::move(draft), std::move(exits.heads),
-                                 std::move(tokenizer), std::move(prompts)}));
+                                 std::move(tokenizer), std::move(prompts), std::move(form)}));
 }
 
 VirtualExecutor::VirtualExecutor(const GridPlan& plan, Parts parts)
@@ -188,7 +198,8 @@ VirtualExecutor::VirtualExecutor(const GridPlan& plan, Parts parts)
       draft_(std::move(parts.draft)),
       exits_(std::move(parts.exits)),
       tokenizer_(std::move(parts.tokenizer)),
-      prompts_(std::move(parts.prompts)) {}
+      prompts_(std::move(parts.prompts)),
+      form_(std::move(parts.form)) {}
 
 void VirtualExecutor::use_prompt(std::size_t prompt) {
   if (prompt_ == prompt) return;
@@ -213,18 +224,22 @@ SimEdgeSetup VirtualExecutor::setup_of(const GridVariant& variant, std::size_t p
   decoding.speculation.token_bound = tokenizer_.vocab_size();
   decoding.choice.sampling = sampling;
   decoding.choice.seed = plan_.seed;
+  decoding.choice.settings.constraint = form_;
   decoding.stop_ids = encoded.stop_ids;
   decoding.speculation.end_position = static_cast<Position>(encoded.ids.size()) + plan_.max_tokens;
   setup.drafter =
       drafter_options(draft_.info(), {.max_positions = target_.info().max_positions,
                                       .workers = variant.workers.value_or(kDraftWorkers)});
+  if (gives_unverified(variant)) {
+    setup.due = from_ms(*plan_.unverified_by_ms) - DeadlineDecorator::kDelivery;
+  }
   return setup;
 }
 
 Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
                                               const GridSetting& setting, std::size_t prompt,
                                               std::shared_ptr<LinkWire> wire,
-                                              SessionObserver* observer) {
+                                              SessionObserver* observer, AnswerText* text) {
   use_prompt(prompt);
   Cast cast(plan_, setting, variant, target_, draft_, exits_.get());
   SchedulerOptions scheduling;
@@ -253,11 +268,11 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
       .server_step = setting.cloud_step,
       .link = {.up = {},
                .down = {},
-               .connect_trips = wire != nullptr ? setting.connect_trips() : 0,
+               .connect_trips = wire != nullptr ? connect_trips(setting) : 0,
                .wire = std::move(wire)}};
   SimEdgeSetup setup = setup_of(variant, prompt, setting.sampling);
   setup.decoding.observer = observer;
-  Result<VirtualAnswer> answer = answer_in_virtual_time(devices, std::move(setup));
+  Result<VirtualAnswer> answer = answer_in_virtual_time(devices, std::move(setup), text);
   if (variant.outside != nullptr) OUTRIDER_RETURN_IF_ERROR(variant.outside->status());
   if (answer.ok() && by_model) experience = answer->draft_experience;
   return answer;
@@ -268,8 +283,8 @@ Result<std::vector<TokenId>> VirtualExecutor::reference(std::size_t prompt,
   GridSetting plain;
   plain.sampling = setting.sampling;
   plain.synthetic = setting.synthetic;
-  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
-                            decode(variant_of(Strategy::kAr), plain, prompt, nullptr, nullptr));
+  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer, decode(variant_of(Strategy::kAr), plain, prompt,
+                                                         nullptr, nullptr, nullptr));
   return std::move(answer.ids);
 }
 
@@ -285,12 +300,19 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   const bool traced = is_traced(plan_, job);
   Timeline timeline;
   TimelineRecorder recorder(timeline);
+  StreamedText text(tokenizer_, {}, prompts_[job.prompt].shown_ids);
   OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer, decode(variant, setting, job.prompt, wire,
-                                                         traced ? &recorder : nullptr));
+                                                         traced ? &recorder : nullptr, &text));
+  const std::optional<DeadlineDecorator::Given> given = answer.given;
   AnswerRecord at_user =
       record_of(std::move(answer), variant.strategy, variant.name, draft_.info().name);
+  at_user.text = text.text();
+  if (gives_unverified(variant)) {
+    at_user.unverified = UnverifiedRecord::of(given, kBegin);
+    at_user.unverified->settle(at_user.ending, at_user.text);
+  }
   if (variant.place == DraftPlace::kCloud) {
-    OUTRIDER_RETURN_IF_ERROR(deliver(setting.link, setting.connect_trips(), offset, seed, at_user));
+    OUTRIDER_RETURN_IF_ERROR(deliver(setting.link, connect_trips(setting), offset, seed, at_user));
   }
   const bool on_edge =
       variant.place == DraftPlace::kAlone || variant.place == DraftPlace::kStrongEdge;

@@ -3,7 +3,7 @@
 // rows that one of them computed.
 //
 // Bytes are those of messages, approximately (message_size() of sim/sim_link.h). The link is
-// the proxy's model of TCP; opening a connection takes no round trip.
+// the proxy's model of TCP.
 //
 // Thread rule: one thread. Ownership: the plan outlives it. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,6 +17,7 @@
 
 #include "bench/harness/grid.h"
 #include "common/decoding/exits/exit_heads.h"
+#include "common/engine/sampling/constraint.h"
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/conversation/conversation.h"
 #include "edge_client/report/answer_record.h"
@@ -58,6 +59,7 @@ class VirtualExecutor final : public AnswerExecutor {
     std::unique_ptr<ExitHeads> exits;
     Tokenizer tokenizer;
     std::vector<EncodedPrompt> prompts;
+    AnswerConstraint form;
   };
 
   VirtualExecutor(const GridPlan& plan, Parts parts);
@@ -66,12 +68,18 @@ class VirtualExecutor final : public AnswerExecutor {
   int gamma_of(const GridVariant& variant) const {
     return variant.gamma > 0 ? variant.gamma : plan_.gamma;
   }
+  int connect_trips(const GridSetting& setting) const {
+    return plan_.connected ? 0 : setting.connect_trips();
+  }
   SimEdgeSetup setup_of(const GridVariant& variant, std::size_t prompt,
                         const SamplingParams& sampling) const;
-  // wire: null for an answer without a link; observer: may be null.
+  // wire: null for an answer without a link; observer, text: may be null.
   Result<VirtualAnswer> decode(const GridVariant& variant, const GridSetting& setting,
                                std::size_t prompt, std::shared_ptr<LinkWire> wire,
-                               SessionObserver* observer);
+                               SessionObserver* observer, AnswerText* text);
+  bool gives_unverified(const GridVariant& variant) const {
+    return plan_.unverified_by_ms && drafts_on_edge(variant);
+  }
 
   const GridPlan& plan_;
   MemoizedModel target_;
@@ -79,6 +87,7 @@ class VirtualExecutor final : public AnswerExecutor {
   const std::unique_ptr<ExitHeads> exits_;  // null: none
   const Tokenizer tokenizer_;
   const std::vector<EncodedPrompt> prompts_;  // [prompt]
+  const AnswerConstraint form_;               // of each answer
   std::optional<std::size_t> prompt_;         // whose rows the models have memoized
   // The experience with drafts beside the target, by setting and variant: each has a server of its
   // own, which has answered the prompts before, but not this one.

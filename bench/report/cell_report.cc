@@ -53,6 +53,14 @@ struct Samples {
   }
 };
 
+void count(const UnverifiedRecord& given, ByDeadline& counts) {
+  if (given.outcome == UnverifiedOutcome::kInTime) ++counts.verified;
+  if (!given.whole) return;
+  if (!given.outcome) ++counts.cut;
+  if (given.outcome == UnverifiedOutcome::kConfirmed) ++counts.confirmed;
+  if (given.outcome == UnverifiedOutcome::kCorrected) ++counts.corrected;
+}
+
 void count(const FinishedAnswer& answer, const ServiceLimits& limits, CellReport& cell,
            std::size_t& kept) {
   ++cell.requests;
@@ -66,6 +74,7 @@ void count(const FinishedAnswer& answer, const ServiceLimits& limits, CellReport
   const bool in_time = ServiceLimits{.e2el_ms = limits.e2el_ms}.kept_by(record);
   if (!in_time) ++cell.deadline_missed;
   if (limits.kept_by(record)) ++kept;
+  if (record.unverified && cell.by_deadline) count(*record.unverified, *cell.by_deadline);
 }
 
 std::vector<double> accepted_by_position(const std::vector<const EdgeAnswer*>& answers) {
@@ -157,6 +166,7 @@ CellReport gather(const GridPlan& plan, const GridResult& result, const ServiceL
   cell.variant = &plan.variants[variant];
   cell.link_kind = result.link_kinds[setting];
   Samples samples;
+  if (plan.unverified_by_ms && drafts_on_edge(*cell.variant)) cell.by_deadline.emplace();
   std::vector<const EdgeAnswer*> answers;
   double agreements = 0;
   std::size_t kept = 0;
@@ -229,6 +239,18 @@ Json to_json(const Spread& spread) {
           {"p99", spread.p99}};
 }
 
+namespace {
+
+Json to_json(const ByDeadline& counts) {
+  return {{"whole", counts.whole()},
+          {"verified", counts.verified},
+          {"unverified", counts.unverified()},
+          {"confirmed", counts.confirmed},
+          {"corrected", counts.corrected}};
+}
+
+}  // namespace
+
 Json to_json(const CellReport& cell, RunClock clock) {
   const AnswerFigures& sum = cell.sum;
   const auto per_token = [&](double bytes) {
@@ -259,6 +281,7 @@ Json to_json(const CellReport& cell, RunClock clock) {
           {"wrong_text", cell.mismatches},
           {"deadline_missed", cell.deadline_missed},
           {"goodput", write_json(cell.goodput)},
+          {"by_deadline", cell.by_deadline ? to_json(*cell.by_deadline) : Json()},
           {"ttft_ms", json_or_null(cell.ttft_ms)},
           {"tpot_ms", json_or_null(cell.tpot_ms)},
           {"inter_chunk_ms", json_or_null(cell.inter_chunk_ms)},

@@ -66,6 +66,17 @@ struct PairedSpeedup {
 PairedSpeedup paired_speedup(const std::vector<RequestSample>& base,
                              const std::vector<RequestSample>& samples);
 
+// Answers of edges that give by a deadline what they expect of an answer (--slo-unverified).
+struct ByDeadline {
+  std::size_t verified = 0;   // whole by then, all of it the target's own
+  std::size_t confirmed = 0;  // whole by then with the draft's part, which the target said later
+  std::size_t corrected = 0;  // the same, but the target said something else
+  std::size_t cut = 0;        // the same, but the answer was cut before it was decided
+
+  std::size_t unverified() const { return confirmed + corrected + cut; }
+  std::size_t whole() const { return verified + unverified(); }
+};
+
 struct CellReport {
   const GridSetting* setting = nullptr;
   const GridVariant* variant = nullptr;
@@ -75,7 +86,8 @@ struct CellReport {
   std::size_t failures = 0;
   std::size_t mismatches = 0;
   std::size_t deadline_missed = 0;
-  std::optional<double> goodput;  // of the requests; nothing without limits
+  std::optional<double> goodput;          // of the requests; nothing without limits
+  std::optional<ByDeadline> by_deadline;  // nothing: nothing unverified is given
   std::optional<Spread> ttft_ms, tpot_ms, inter_chunk_ms, e2el_ms;
   std::vector<double> e2el_samples;    // of the requests, ascending
   std::vector<RequestSample> samples;  // of the requests that did not fail

@@ -52,6 +52,10 @@ constexpr const char* kColumns[] = {"setting",
                                     "wrong_text",
                                     "deadline_missed",
                                     "goodput",
+                                    "by_deadline/whole",
+                                    "by_deadline/verified",
+                                    "by_deadline/confirmed",
+                                    "by_deadline/corrected",
                                     "ttft_ms/mean/value",
                                     "ttft_ms/p50",
                                     "ttft_ms/p99",
@@ -123,6 +127,22 @@ std::string cell_row(const CellReport& cell) {
       number_or_dash(median(cell.e2el_ms), "{:.0f}"), with_interval(cell.acceptance),
       with_interval(cell.exit_hit_rate), number_or_dash(cell.speculation_on * 100, "{:.0f} %"),
       number_or_dash(bytes, "{:.0f}"));
+}
+
+// The answers that were there by the deadline; empty: nothing unverified was given.
+std::string deadline_lines(const RunReport& report) {
+  std::string lines;
+  for (const CellReport& cell : report.cells) {
+    if (!cell.by_deadline) continue;
+    const ByDeadline& counts = *cell.by_deadline;
+    lines += fmt::format(
+        "- {}, {}: {} of {} answers are whole by {:g} ms: {} verified, {} unverified. Of these the "
+        "target confirmed {} and corrected {}.\n",
+        cell.setting->name, cell.variant->name, counts.whole(), cell.requests,
+        report.run.limits.e2el_ms.value_or(0), counts.verified, counts.unverified(),
+        counts.confirmed, counts.corrected);
+  }
+  return lines.empty() ? "" : "\n## By the deadline\n\n" + lines;
 }
 
 }  // namespace
@@ -227,6 +247,7 @@ std::string report_markdown(const RunReport& report) {
     }
     text += cell_row(cell);
   }
+  text += deadline_lines(report);
   text += cost_markdown(report);
   if (!report.bars.empty()) text += "\n## Bars\n\n";
   for (const Bar& bar : report.bars) text += "- " + bar.to_string() + "\n";

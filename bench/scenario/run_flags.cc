@@ -168,6 +168,16 @@ Status check_flags(const RunFlags& flags) {
         "--learn-in: in virtual time edges store nothing between answers. Remedy: leave "
         "it out, or --clock real");
   }
+  if (flags.grid.plan.connected && flags.clock != RunClock::kVirtual) {
+    return invalid_argument(
+        "--connected: each answer of --clock real has an edge of its own, which connects first. "
+        "Remedy: --clock virtual");
+  }
+  if (flags.slo_unverified && !flags.limits.e2el_ms) {
+    return invalid_argument(
+        "--slo-unverified is what there is of an answer by --deadline-ms, which is missing. "
+        "Remedy: --deadline-ms 800, or another time");
+  }
   if (!flags.networks.empty() && !flags.delays_ms.empty()) {
     return invalid_argument(
         "--network and --delay-ms contradict each other: a network has its own delay. Remedy: "
@@ -317,6 +327,30 @@ void add_compared_flags(CLI::App& command, RunFlags& flags) {
       ->group(kGridGroup);
 }
 
+// The form of each answer, and by when it is due.
+void add_answer_flags(CLI::App& command, RunFlags& flags) {
+  command
+      .add_option("--grammar", flags.grid.plan.grammar,
+                  "The form of each answer, in GBNF, of which `root` is the answer's rule [any]")
+      ->group(kRunGroup);
+  command
+      .add_flag("--connected", flags.grid.plan.connected,
+                "Each edge is connected before its answer begins, as one of `serve` that has "
+                "answered before; virtual time only")
+      ->group(kRunGroup);
+  const auto add_limit = [&](const char* flag, std::optional<double>& limit, const char* what) {
+    command.add_option(flag, limit, what)->check(CLI::Range(0.001, 1e9))->group(kRunGroup);
+  };
+  add_limit("--deadline-ms", flags.limits.e2el_ms, "Deadline of an answer; longer ones miss it");
+  command
+      .add_flag("--slo-unverified", flags.slo_unverified,
+                "By --deadline-ms edges that draft give what they expect of an answer, which the "
+                "target then confirms or corrects: how many are whole by then")
+      ->group(kRunGroup);
+  add_limit("--slo-ttft-ms", flags.limits.ttft_ms, "Goodput: limit of the time to the first token");
+  add_limit("--slo-tpot-ms", flags.limits.tpot_ms, "Goodput: limit of the time per token after it");
+}
+
 }  // namespace
 
 CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
@@ -349,12 +383,7 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
              "How to make networks: emulated (root), modelled (a proxy), best: emulated if "
              "possible")
       ->group(kRunGroup);
-  const auto add_limit = [&](const char* flag, std::optional<double>& limit, const char* what) {
-    command.add_option(flag, limit, what)->check(CLI::Range(0.001, 1e9))->group(kRunGroup);
-  };
-  add_limit("--deadline-ms", flags.limits.e2el_ms, "Deadline of an answer; longer ones miss it");
-  add_limit("--slo-ttft-ms", flags.limits.ttft_ms, "Goodput: limit of the time to the first token");
-  add_limit("--slo-tpot-ms", flags.limits.tpot_ms, "Goodput: limit of the time per token after it");
+  add_answer_flags(command, flags);
   command
       .add_option(
           "--out", flags.out,
@@ -422,6 +451,7 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
       }
     }
   }
+  if (flags.slo_unverified) run.plan.unverified_by_ms = flags.limits.e2el_ms;
   OUTRIDER_RETURN_IF_ERROR(check_plan(run.plan));
   return run;
 }

@@ -50,6 +50,7 @@ struct RunFlags {
   std::size_t least_answers = 0;  // with fewer, a bar on a network is inconclusive
   LinkKind link_kind = LinkKind::kBest;
   ServiceLimits limits;
+  bool slo_unverified = false;
   std::string out;         // a folder; empty: nothing is kept
   std::string html;        // a file; empty: none
   std::string price_file;  // a TOML file; empty: no costs

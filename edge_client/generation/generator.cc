@@ -39,21 +39,6 @@ std::string hash_of_first_page(std::span<const TokenId> prompt) {
   return prefix_hash(prompt.first(std::min(prompt.size(), kPage)));
 }
 
-// How long before its deadline an unverified text is given, so that it has arrived by then.
-constexpr Duration kDelivery = std::chrono::milliseconds(5);
-
-// The outcome of a text that was given by the deadline, for an answer that has ended this way with
-// this text.
-std::optional<UnverifiedOutcome> outcome_of(const UnverifiedRecord& given, Ending ending,
-                                            const std::string& text) {
-  if (ending == Ending::kCancelled || ending == Ending::kLinkLost || ending == Ending::kFailed) {
-    return std::nullopt;
-  }
-  if (!given.after_ms) return UnverifiedOutcome::kInTime;
-  const bool same = given.whole ? text == given.text : text.starts_with(given.text);
-  return same ? UnverifiedOutcome::kConfirmed : UnverifiedOutcome::kCorrected;
-}
-
 std::string round_text(const SpeculationOptions& options) {
   const StrategyChoice strategy = options.chosen();
   const char* const sign = ends_rounds_early(strategy, options.optimize) ? "γ<=" : "γ=";
@@ -225,21 +210,15 @@ void Generator::run(AnswerSession& session, const AnswerParts& parts, const std:
   }
   std::optional<DeadlineDecorator> deadline;
   if (config.wish.slo.unverified) {
-    const TimePoint due = parts.came_at + from_ms(*config.wish.slo.time_ms) - kDelivery;
+    const Duration time = from_ms(*config.wish.slo.time_ms);
+    const TimePoint due = parts.came_at + time - DeadlineDecorator::kDelivery;
     outer = &deadline.emplace(*outer, parts.session, parts.drafter, parts.text, due);
   }
   std::optional<ProvisionalTextDecorator> provisional;
   if (config.show_provisional) outer = &provisional.emplace(*outer, parts.session, parts.text);
   report.finish = runner_.run(*outer, parts.session.choice(), stop);
   switched_ = levels ? levels->switched() : std::nullopt;
-  if (!deadline) return;
-  UnverifiedRecord& record = report.record.unverified.emplace();
-  if (const std::optional<DeadlineDecorator::Given>& given = deadline->given()) {
-    record = {.text = given->text,
-              .whole = given->whole,
-              .verified_tokens = given->verified,
-              .after_ms = to_ms(given->at - parts.came_at)};
-  }
+  if (deadline) report.record.unverified = UnverifiedRecord::of(deadline->given(), parts.came_at);
 }
 
 void Generator::run(const AnswerParts& parts, const std::stop_token& stop, AnswerReport& report) {
@@ -382,9 +361,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   report.context = session.opened().limits.max_positions;
   AnswerRecord& record = report.record;
   record.text = text.text();
-  if (std::optional<UnverifiedRecord>& given = record.unverified) {
-    given->outcome = outcome_of(*given, report.finish.ending, record.text);
-  }
+  if (record.unverified) record.unverified->settle(report.finish.ending, record.text);
   record.ids = session.answer();
   if (config.text.top_logprobs) record.logprobs = logprob_records(record.ids, session.logprobs());
   record.stats = session.stats();

@@ -13,6 +13,28 @@ TrafficRecord TrafficRecord::of(const LinkTraffic& bytes, std::uint64_t tokens) 
   return record;
 }
 
+UnverifiedRecord UnverifiedRecord::of(const std::optional<DeadlineDecorator::Given>& given,
+                                      TimePoint came_at) {
+  if (!given) return {};
+  return {.text = given->text,
+          .whole = given->whole,
+          .verified_tokens = given->verified,
+          .after_ms = to_ms(given->at - came_at)};
+}
+
+void UnverifiedRecord::settle(Ending ending, const std::string& answer) {
+  outcome.reset();
+  if (ending == Ending::kCancelled || ending == Ending::kLinkLost || ending == Ending::kFailed) {
+    return;
+  }
+  if (!after_ms) {
+    outcome = UnverifiedOutcome::kInTime;
+    return;
+  }
+  const bool same = whole ? answer == text : answer.starts_with(text);
+  outcome = same ? UnverifiedOutcome::kConfirmed : UnverifiedOutcome::kCorrected;
+}
+
 std::vector<LogprobRecord> logprob_records(std::span<const TokenId> ids,
                                            std::span<const TokenLogprobs> logprobs) {
   OUTRIDER_CHECK(ids.size() == logprobs.size());

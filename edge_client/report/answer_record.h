@@ -21,6 +21,7 @@
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/metrics/decoding_stats.h"
 #include "edge_client/session/events.h"
+#include "edge_client/session/provisional_text.h"
 
 namespace outrider {
 
@@ -92,11 +93,17 @@ inline constexpr auto enum_names<UnverifiedOutcome> =
 
 // The part of an answer that was ready by its deadline (slo.unverified), and its outcome.
 struct UnverifiedRecord {
-  std::string text;                     // that was given: verified, and then the draft's
+  std::string text = {};                // that was given: verified, and then the draft's
   bool whole = false;                   // the draft had come to the answer's end
   std::uint64_t verified_tokens = 0;    // that it begins with
   std::optional<double> after_ms = {};  // since the request came; nothing: nothing was given
   std::optional<UnverifiedOutcome> outcome = {};  // nothing: the answer was cut before its end
+
+  // given: nothing if the answer was whole by then. The outcome is still to come.
+  static UnverifiedRecord of(const std::optional<DeadlineDecorator::Given>& given,
+                             TimePoint came_at);
+  // The answer has ended so, with this text.
+  void settle(Ending ending, const std::string& answer);
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& field) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -73,6 +74,8 @@ class DeadlineDecorator final : public AnswerSession {
  public:
   // At most this many tokens beyond the committed text.
   static constexpr Position kMaxTokens = 128;
+  // How long before an answer's deadline it is given, so that it has arrived by then.
+  static constexpr Duration kDelivery = std::chrono::milliseconds(5);
 
   // The whole answer at that time: shown, and then how it would continue.
   struct Given {

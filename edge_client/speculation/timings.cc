@@ -84,7 +84,7 @@ void Timings::on_opened(Duration took) {
 
 Timings Timings::at_best() const {
   Timings best = *this;
-  if (!measured_ && best.round_trip_) *best.round_trip_ /= kTripsToOpen;
+  if (!measured_ && round_trip_) best.round_trip_ = std::max(*round_trip_ / kTripsToOpen, least_);
   return best;
 }
 
@@ -101,8 +101,9 @@ void Timings::on_round_trip_bounds(const RoundTripBounds& bounds) {
   }
   if (bounds.at_least) {
     round_trip_ = round_trip_ ? std::max(*round_trip_, *bounds.at_least) : *bounds.at_least;
+    least_ = *bounds.at_least;
   }
-  measured_ = measured_ || bounds.at_most || bounds.at_least;
+  measured_ = measured_ || bounds.at_most;
 }
 
 }  // namespace outrider

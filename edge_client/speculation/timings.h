@@ -97,7 +97,8 @@ class Timings final {
 
   // 0 while nothing is known.
   Duration round_trip() const { return round_trip_.value_or(Duration{0}); }
-  // False while only Opened bounds it, which includes the handshakes of TCP and HTTP/2.
+  // False while nothing bounds it from above but Opened, which includes the handshakes of TCP and
+  // HTTP/2.
   bool has_measured_round_trip() const { return measured_; }
   // The same with the shortest round trip that is still possible.
   Timings at_best() const;
@@ -115,7 +116,8 @@ class Timings final {
 
   DecayedMean rows_of_others_{kKeepOthers};  // in recent passes
   std::optional<Duration> round_trip_;
-  bool measured_ = false;  // not by Opened alone
+  Duration least_{0};      // the latest lower bound
+  bool measured_ = false;  // from above, and not by Opened alone
 };
 
 }  // namespace outrider

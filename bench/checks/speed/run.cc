@@ -88,6 +88,9 @@ Json run_identity(const RunFlags& flags, const GridPlan& plan) {
           {"seed", plan.seed},
           {"max_tokens", plan.max_tokens},
           {"repetitions", plan.repetitions},
+          {"unverified_by_ms", write_json(plan.unverified_by_ms)},
+          {"grammar", plan.grammar},
+          {"connected", plan.connected},
           {"prompts_sha256", hash_of(plan.prompts)},
           {"settings", std::move(settings)},
           {"variants", std::move(variants)}};
@@ -104,7 +107,10 @@ RunDescription describe_run(const RunFlags& flags, const GridExperiment& experim
                {"exits", plan.exits},
                {"device", plan.device},
                {"threads", plan.threads},
-               {"learns", !plan.state_dir.empty()}};
+               {"learns", !plan.state_dir.empty()},
+               {"unverified_by_ms", write_json(plan.unverified_by_ms)},
+               {"grammar", plan.grammar},
+               {"connected", plan.connected}};
   run.machine = about_machine();
   run.clock = flags.clock;
   run.seed = plan.seed;
@@ -207,12 +213,30 @@ void hold_evidence(const RunFlags& flags, const GridPlan& plan, const GridResult
   outcome.figures["missing_evidence"] = std::move(all);
 }
 
+// The share that a robot which acts by a deadline needs.
+constexpr double kWholeByDeadline = 0.95;
+
+void add_deadline_bars(std::span<const CellReport> cells, std::vector<Bar>& bars) {
+  for (const CellReport& cell : cells) {
+    if (!cell.by_deadline || cell.variant->name != kFast || cell.requests == 0) continue;
+    const std::size_t whole = cell.by_deadline->whole();
+    const auto share = bootstrap(cell.requests, [&](std::span<const std::size_t> drawn) {
+      const auto of_whole = std::ranges::count_if(drawn, [&](std::size_t i) { return i < whole; });
+      return static_cast<double>(of_whole) / static_cast<double>(drawn.size());
+    });
+    bars.push_back({std::string(kFast) + " at " + cell.setting->name +
+                        ": share of answers that are whole by the deadline, verified or not",
+                    share.value_or(Estimate{}), kWholeByDeadline});
+  }
+}
+
 RunReport report_of(const RunFlags& flags, const RunDescription& run,
                     const GridExperiment& experiment, const GridResult& result) {
   const GridPlan& plan = experiment.plan;
   RunReport report{.run = run};
   report.cells = cell_reports(plan, result, flags.limits);
   report.bars = bars_of(result, experiment);
+  add_deadline_bars(report.cells, report.bars);
   report.valid = result.mismatches == 0;
   for (const FinishedAnswer& answer : result.finished) {
     if (answer.job.prompt == 0 && answer.job.repetition == 0) report.examples.push_back(answer);

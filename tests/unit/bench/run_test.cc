@@ -195,6 +195,29 @@ TEST(BenchRunTest, AVirtualRunIsKeptGoneOnWithAndCompared) {
   EXPECT_EQ(same.exit_code, 0) << same.err;
 }
 
+// The draft is at the answer's end long before a far target is.
+TEST(BenchRunTest, WhatIsUnverifiedByADeadlineIsCountedApart) {
+  std::vector<std::string> arguments = command("run");
+  arguments[4] = "--max-tokens=60";
+  for (const char* flag : {"--strategy=ar,mirror", "--network=delay=200ms", "--pace=orin-nano",
+                           "--deadline-ms=800", "--slo-unverified", "--exit-cost=1", "--json"}) {
+    arguments.emplace_back(flag);
+  }
+  arguments.emplace_back("--clock=virtual");
+  const std::string out = testing::TempDir() + "bench_by_deadline";
+  std::filesystem::remove_all(out);
+  arguments.push_back("--out=" + out);
+  const FinishedProcess done = bench(arguments);
+  const Json report = *parse_json(text_of(out + "/report.json"), done.err);
+  EXPECT_TRUE(report["cells"][0]["by_deadline"].is_null()) << "plain decoding has no draft";
+  const Json& mirror = report["cells"][1]["by_deadline"];
+  EXPECT_EQ(mirror["whole"], 1);
+  EXPECT_EQ(mirror["verified"], 0);
+  EXPECT_EQ(mirror["unverified"], 1);
+  EXPECT_EQ(report["cells"][1]["deadline_missed"], 1) << "a limit counts what is verified";
+  EXPECT_THAT(text_of(out + "/report.md"), HasSubstr("1 of 1 answers are whole by 800 ms"));
+}
+
 // A run over two links, one near and one far.
 TEST(BenchRunTest, DraftingBesideTheTargetPaysNoLink) {
   std::vector<std::string> arguments = command("run");

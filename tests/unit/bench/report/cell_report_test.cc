@@ -99,6 +99,27 @@ TEST_F(CellReportTest, CountsWhatMissedItsDeadline) {
   EXPECT_EQ(cells[1].goodput, 0.5);
 }
 
+// A draft's expectation is never counted as verified, nor as there if it has no end yet.
+TEST_F(CellReportTest, CountsWhatIsThereByADeadline) {
+  plan_.prompts = {"a", "b", "c", "d", "e"};
+  plan_.unverified_by_ms = 800;
+  const FinishedAnswer answer = result_.finished[1];
+  result_.finished.clear();
+  for (const UnverifiedRecord& given :
+       {UnverifiedRecord{.outcome = UnverifiedOutcome::kInTime},
+        UnverifiedRecord{.whole = true, .outcome = UnverifiedOutcome::kConfirmed},
+        UnverifiedRecord{.whole = true, .outcome = UnverifiedOutcome::kCorrected},
+        UnverifiedRecord{.whole = false, .outcome = UnverifiedOutcome::kConfirmed},
+        UnverifiedRecord{.whole = true}}) {
+    result_.finished.push_back(answer);
+    result_.finished.back().answer.record.unverified = given;
+  }
+  const std::vector<CellReport> cells = cell_reports(plan_, result_, {.e2el_ms = 800});
+  EXPECT_FALSE(cells[0].by_deadline) << "plain decoding drafts nothing";
+  const Json json = to_json(cells[1], RunClock::kVirtual)["by_deadline"];
+  EXPECT_EQ(json.dump(), R"({"confirmed":1,"corrected":1,"unverified":3,"verified":1,"whole":4})");
+}
+
 TEST_F(CellReportTest, HoldsEveryFigure) {
   const std::vector<CellReport> cells = cell_reports(plan_, result_, {});
   const CellReport& mirror = cells[1];

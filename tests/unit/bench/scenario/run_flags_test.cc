@@ -40,6 +40,20 @@ class RunFlagsTest : public testing::Test {
   RunFlags flags_;
 };
 
+TEST_F(RunFlagsTest, WhatIsUnverifiedHasADeadline) {
+  flags_.slo_unverified = true;
+  EXPECT_THAT(refusal(), HasSubstr("Remedy: --deadline-ms"));
+  flags_.limits.e2el_ms = 800;
+  EXPECT_EQ(make_run(flags_)->plan.unverified_by_ms, 800);
+}
+
+TEST_F(RunFlagsTest, OnlyTheSimulationIsConnectedBefore) {
+  flags_.grid.plan.connected = true;
+  EXPECT_THAT(refusal(), HasSubstr("Remedy: --clock virtual"));
+  flags_.clock = RunClock::kVirtual;
+  EXPECT_TRUE(make_run(flags_)->plan.connected);
+}
+
 TEST_F(RunFlagsTest, ListsMakeAGrid) {
   flags_.networks = {"lte", "starlink"};
   flags_.grid.paces = {"table9-5ms", "jetson-68m-7b"};

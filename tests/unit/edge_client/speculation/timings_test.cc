@@ -95,6 +95,18 @@ TEST(RoundTrip, MayBeAThirdOfWhatOpenTook) {
   EXPECT_EQ(timings.at_best().round_trip(), from_ms(300));
 }
 
+// Speculation went off over a fast link, because the handshakes in Opened counted as its round
+// trip.
+TEST(RoundTrip, IsNotMeasuredByWhatWasLongerUnderWay) {
+  Timings timings;
+  timings.on_opened(from_ms(240));
+  timings.on_round_trip_bounds({.at_most = {}, .at_least = from_ms(50)});
+  EXPECT_FALSE(timings.has_measured_round_trip());
+  EXPECT_EQ(timings.at_best().round_trip(), from_ms(80));
+  timings.on_round_trip_bounds({.at_most = {}, .at_least = from_ms(120)});
+  EXPECT_EQ(timings.at_best().round_trip(), from_ms(120));
+}
+
 TEST(RoundTrip, IsBoundedByWhatAPassTookAndWhatItDidNot) {
   Timings timings;
   timings.on_opened(from_ms(500));

@@ -15,7 +15,8 @@
 // words. Messages for people go to stderr.
 //
 // Exit codes: 0 the check passed; 1 a bar was missed, which counts the pessimistic bound, or the
-// run failed; 2 wrong usage; 3 slower than what it was compared with (compare); 4 inconclusive:
+// run failed; 2 wrong usage; 3 slower than what it was compared with (compare), or a
+// printed figure that it disagrees with for no recorded reason (reproduce); 4 inconclusive:
 // nothing failed, but the run is no evidence for the claim. Then the JSON's "inconclusive" says
 // why.
 //
@@ -41,7 +42,7 @@ inline constexpr int kExitInconclusive = 4;
 
 struct CheckOutcome {
   bool passed = false;            // nothing that was judged failed
-  bool regressed = false;         // slower than what it was compared with
+  bool regressed = false;         // worse than what it was compared with
   std::string inconclusive = {};  // why the run is no evidence; empty: it is evidence
   bool json_wanted = false;       // JSON even on a terminal
   Json figures = Json::object();

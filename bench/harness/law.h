@@ -11,8 +11,8 @@
 //                                                      ended, e: that went on without, of one row
 //
 // T_q is the emulated time: the mean over the run's own passes of what their rows and exits should
-// take. So a server that is slower than its pace shows in the residual. So does the cost of
-// synchronising: the paper's (1 - r) T_r is left out.
+// take. So a server that is slower than its pace shows in the residual. The
+// paper's (1 - r) T_r is left out: here a hit's wait for the rest of its round is a part of r.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,4 +1,4 @@
-// The printed tables 1, 6, 7 and 8 of the FSD paper ("Fast and Cost-effective Speculative
+// The printed tables 1, 2, 5, 6, 7 and 8 of the FSD paper ("Fast and Cost-effective Speculative
 // Edge-Cloud Decoding with Early Exits"), for `outrider-bench reproduce`. Times are in bench/paces.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
@@ -26,6 +26,32 @@ struct PaperCost {
 };
 std::span<const PaperCost> paper_table1();
 
+// Table 2: the training of early exits. The sizes of the targets are public, and not in the paper.
+struct PaperExits {
+  std::string_view model;
+  int exits = 0;
+  double parameters = 0;  // of all exits, in millions
+  double percent = 0;     // of all parameters, those of the exits included
+  double gpu_hours = 0;
+  int layers = 0;
+  int hidden_size = 0;
+  double model_parameters = 0;  // in millions, without exits
+};
+std::span<const PaperExits> paper_table2();
+// Parameters of an exit for each unit of the hidden state. The paper does not say what its exits
+// are made of; this fits table 2's first three rows, and the fourth with as many exits as they
+// have.
+inline constexpr double kParametersPerUnit = 792;
+
+// Tables 5 and 8a, at a pace of bench/paces, which has their times.
+struct PaperSystem {
+  std::string_view pace;
+  double latency_ratio = 0;  // c = T_p / T_q
+  int threads = 0;           // "Num EE Threads"
+  double gpu_memory_gb = 0;
+};
+std::span<const PaperSystem> paper_table5();  // table 8a last
+
 // Table 6, one data set at one pace of bench/paces; and table 8, as "Unitree Go2".
 struct PaperSpeed {
   std::string_view data_set;
@@ -52,11 +78,17 @@ struct PaperTimes {
   double drafting_ms = 0;  // gamma T_p
   double pass_ms = 0;      // T_q
   double one_way_ms = 0;   // T_c
+  double sync_ms = 0;      // T_r, which the paper does not print
 };
 // (2 T_c + n T_q) / n over (2 T_c + gamma T_p + T_q) / tau
 double formula_ar_to_sd(const PaperTimes& times, double tau, double tokens);
-// (2 T_c + gamma T_p + T_q) / (2 T_c + r gamma T_p + T_q); T_r is not printed: 0.
+// (2 T_c + gamma T_p + T_q) / (2 T_c + r gamma T_p + (1 - r) T_r + T_q)
 double formula_sd_to_fsd(const PaperTimes& times, double miss_rate);
+// The T_r at which table 4 gives this speed-up from SD to FSD. Negative: no T_r does.
+double implied_sync_ms(const PaperTimes& times, double miss_rate, double sd_to_fsd);
+// The threads that reports can keep busy, if each of a pass's exits holds one for gamma T_p: more
+// can change nothing.
+double threads_in_use(const PaperTimes& times, int layers);
 // (gamma c + 1) / (r gamma c + 1)
 double equation9(double gamma, double latency_ratio, double miss_rate);
 // The r at which equation 9 gives this speed-up; nothing if none from 0 to 1 does.

@@ -231,6 +231,16 @@ class Documented(unittest.TestCase):
         self.assertIn('answers of at most', done.stderr)
         self.assertRegex(done.stderr, r'\d+ of \d+')
 
+    def test_a_misspelt_figure_of_a_paper_gets_the_nearest_name(self):
+        done = run(['outrider-bench', 'reproduce', 'fsd-tabel7'], cwd=ROOT, timeout=60)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("Did you mean 'fsd-table7'?", done.stderr)
+
+    def test_a_reproduction_ends_with_its_verdict(self):
+        done = run(['outrider-bench', 'reproduce', 'fsd-table2'], cwd=ROOT, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('verdict: 10 of 16 figures agree, 2 differ for a known reason, 0 differ without one, 4 are quoted', done.stdout)
+
     def test_elsewhere_the_default_prompts_are_missed_with_the_remedy(self):
         with tempfile.TemporaryDirectory() as folder:
             done = run(['outrider-bench', 'run', '--clock', 'virtual', '--network', 'lte', '--strategy', 'ar', '--target',

@@ -9,9 +9,11 @@ import sys
 
 from tree import line_of
 
-RESULTS = 'bench/results'
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../..', RESULTS))
-import page as results_page  # found by the line above
+RESULTS, PAPERS = 'bench/results', 'bench/paper'
+for made_by in (RESULTS, PAPERS):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../..', made_by))
+import page as results_page  # found by the lines above
+import papers as papers_page
 
 # Counted as `wc -w` does, tables and their bars included.
 MAX_PAGE, MAX_README, MAX_SENTENCE = 1800, 900, 45
@@ -131,4 +133,18 @@ def check_results(tree):
                 yield page, line_of(text, match.start()), f'{match.group()} is in no file of {RESULTS}'
 
 
-CHECKS = (check_words, check_sentences, check_links, check_named_files, check_cited_pages, check_results)
+def check_papers(tree):
+    """docs/papers.md is what the lists beside bench/paper/papers.py say."""
+    folder = os.path.join(tree.root, PAPERS)
+    if not os.path.exists(os.path.join(folder, 'papers.json')):
+        return
+    try:
+        made = papers_page.page(folder)
+    except papers_page.BadList as bad:
+        yield 'bench/paper/papers.json', 1, str(bad)
+        return
+    if tree.text.get('docs/papers.md') != made:
+        yield 'docs/papers.md', 1, 'not what bench/paper/papers.py makes of the files beside it: run it'
+
+
+CHECKS = (check_words, check_sentences, check_links, check_named_files, check_cited_pages, check_results, check_papers)

@@ -12,7 +12,9 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../bench/results'))
-import page as results_page  # found by the line above
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../bench/paper'))
+import page as results_page  # found by the lines above
+import papers as papers_page
 
 TIDY = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'tidy.py')
 SPDX = '// SPDX-License-Identifier: Apache-2.0\n'
@@ -280,6 +282,28 @@ class TidyTest(unittest.TestCase):
         self.assert_finds('a.md:1: 1.4 [1.15, 1.3] is in no file', {**files, 'docs/a.md': 'It is 1.4 [1.15, 1.3] times as fast.\n'})
         unknown = {**result, 'headlines': [{**headline, 'row': 'none'}]}
         self.assert_finds('a headline names t / none / f', {**files, 'bench/results/met.json': json.dumps(unknown)})
+
+    def test_the_papers_page_is_what_its_lists_say(self):
+        claim = {'what': 'speed', 'printed': 2, 'formula': 1.9, 'ours': None, 'verdict': 'agrees', 'reason': ''}
+        papers = [{'paper': 'X', 'about': 'It is.', 'figures': [
+            {'figure': 'table 1', 'states': 'speed', 'command': 'x-table1', 'claim': 'speed'},
+            {'figure': 'table 2', 'states': 'cost', 'command': 'x-table2', 'claim': 'cost'},
+            {'figure': 'table 3', 'states': 'power', 'why': 'not built yet'}]}]
+        verdicts = {'x-table1': [claim, {**claim, 'what': 'hours', 'verdict': 'quoted'}]}
+        with tempfile.TemporaryDirectory() as folder:
+            def write(name, value):
+                with open(os.path.join(folder, name), 'w', encoding='utf-8') as file:
+                    json.dump(value, file)
+            write('papers.json', papers)
+            write('verdicts.json', verdicts)
+            page = papers_page.page(folder)
+            papers[0]['figures'][0]['claim'] = 'cost'
+            write('papers.json', papers)
+            with self.assertRaisesRegex(papers_page.BadList, "x-table1 has no claim 'cost'"):
+                papers_page.page(folder)
+        self.assertIn('| table 1 | speed | 2 | 1.9 (formula) | agrees; 1 of 1 agree | `x-table1` |', page)
+        self.assertIn('| table 2 | cost | | | not recorded | `x-table2` |', page)
+        self.assertIn('| table 3 | power | | | not built yet | |', page)
 
 
 if __name__ == '__main__':

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -93,16 +92,8 @@ Result<std::optional<GridResult>> synthetic_run(const ReproduceOptions& options,
   return virtual_run(plan);
 }
 
-namespace {
-
-constexpr double kFar = 0.1;  // larger relative deviations from the printed figure are listed
-
-}  // namespace
-
-void Findings::compare(const std::string& what, double printed, double formula) {
-  if (std::abs(formula / printed - 1) <= kFar) return;
-  differences.push_back(
-      fmt::format("{}: printed {:.2f}, by its own formula {:.2f}", what, printed, formula));
+PaperTimes times_at(const PaperPace& pace) {
+  return {kPaperDraftLength * pace.step_ms, pace.pass_ms, pace.one_way_ms};
 }
 
 std::string shown(std::optional<double> value) {

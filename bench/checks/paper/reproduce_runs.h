@@ -10,6 +10,7 @@
 
 #include "bench/harness/grid.h"
 #include "bench/harness/grid_flags.h"
+#include "bench/paper/claim.h"
 #include "bench/paper/fsd_tables.h"
 #include "bench/stats/statistics.h"
 #include "common/base/json.h"
@@ -46,13 +47,11 @@ Result<std::optional<GridResult>> synthetic_run(const ReproduceOptions& options,
                                                 std::vector<GridVariant> variants);
 std::string synthetic_setting(const PaperSpeed& row);
 
-// Prints the findings of `outrider-bench reproduce` and holds what its parts share.
+// The findings of a reproduction: its table as JSON, the claims that it judges, and remarks.
 struct Findings {
   Json rows = Json::array();
+  std::vector<PrintedClaim> claims = {};
   std::vector<std::string> differences = {};
-
-  // Lists a formula whose result is far from the printed figure.
-  void compare(const std::string& what, double printed, double formula);
 };
 
 // Seven columns; a missing figure is a dash.
@@ -65,6 +64,9 @@ Json json_of(std::optional<double> value);
 // time: at the 13B paces on Jetson a round takes more than twice the pass, and yet r is printed as
 // 0.6.
 std::optional<double> not_begun(const AnswerFigures& sum);
+
+// Times of table 5 or 8a at a pace, for table 4.
+PaperTimes times_at(const PaperPace& pace);
 
 // The figures that depend on exits: queues, threads, draft lengths, and the exits themselves.
 Status reproduce_table7(const ReproduceOptions& options, Findings& findings);

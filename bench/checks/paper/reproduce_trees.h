@@ -13,7 +13,7 @@ namespace outrider {
 // The names of these tables and figures.
 std::vector<std::string> tree_reproductions();
 
-// options.what: one of these names. INVALID_ARGUMENT without prompts.
+// options.what: one of these names. Without prompts: those of GSM8K that ship.
 Status reproduce_trees(const ReproduceOptions& options, Findings& findings);
 
 }  // namespace outrider

@@ -56,5 +56,30 @@ TEST(FsdTablesTest, TableFourFromPrintedInputs) {
   EXPECT_NEAR(formula_sd_to_fsd(jetson, 0), (190.0 + 334 + 497) / (190 + 497), 1e-12);
 }
 
+TEST(FsdTablesTest, TheTimeOfThreadsIsWhatTableFourLeavesOver) {
+  PaperTimes rtx{102, 442, 42};
+  const double sync = implied_sync_ms(rtx, 0.1959, 1.06);
+  EXPECT_NEAR(sync, 57.8, 0.1);
+  rtx.sync_ms = sync;
+  EXPECT_NEAR(formula_sd_to_fsd(rtx, 0.1959), 1.06, 1e-12);
+  EXPECT_LT(implied_sync_ms({288, 620, 120}, 0.5563, 1.34), 0) << "table 8 is beyond its limit";
+}
+
+TEST(FsdTablesTest, ReportsKeepSevenThreadsBusyOnRtx) {
+  EXPECT_NEAR(threads_in_use({102, 442, 42}, 32), 7.4, 0.05);
+}
+
+// Every row of table 5 has a pace, from whose times its c follows.
+TEST(FsdTablesTest, TableFivesRatiosAreItsTimes) {
+  for (const PaperSystem& row : paper_table5()) {
+    const PaperPace pace = find_paces({std::string(row.pace)})->front();
+    EXPECT_NEAR(pace.step_ms / pace.pass_ms, row.latency_ratio, 0.0065) << row.pace;
+  }
+}
+
+TEST(FsdTablesTest, TableTwoHasAnExitBehindEachLayerButTheLast) {
+  for (const PaperExits& row : paper_table2()) EXPECT_EQ(row.exits, row.layers - 1) << row.model;
+}
+
 }  // namespace
 }  // namespace outrider

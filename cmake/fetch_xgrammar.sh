@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 version=0.2.8
 sha256=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
 root=.cache/xgrammar
-stamp="$sha256, mended once"
+stamp="$sha256, mended twice"
 
 [ "$(cat $root/.outrider-source 2>/dev/null)" != "$stamp" ] || exit 0
 [ $# != 0 ] || exit 1
@@ -26,6 +26,10 @@ tar xzf $root.part/xgrammar-$version.tar.gz -C $root.part --strip-components=1 x
 mended=$root.part/cpp/tokenizer_info.cc
 sed -i 's/(token\.find(prefix_stack\.top()\.first) == std::string::npos)/(token.rfind(prefix_stack.top().first, 0) != 0)/' $mended
 grep -q 'token\.rfind(prefix_stack\.top()\.first, 0) != 0' $mended
+# A string with a length could hold raw control characters, which JSON does not allow.
+mended=$root.part/cpp/json_schema_converter.cc
+sed -i "s/{'\\\\r', '\\\\r'}, {'\\\\n', '\\\\n'}}, true)/{0x00, 0x1f}}, true)/" $mended
+grep -q "{'\\\\\\\\', '\\\\\\\\'}, {0x00, 0x1f}}, true)" $mended
 rm $root.part/requirements.txt $root.part/xgrammar-$version.tar.gz
 echo "$stamp" >$root.part/.outrider-source
 mv $root.part $root  # the folder appears only when it is whole

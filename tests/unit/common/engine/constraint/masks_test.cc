@@ -212,5 +212,26 @@ TEST_F(Masks, CharactersMayBeSplitBetweenTokens) {
   EXPECT_TRUE(state->allowed(Ids{0, 1})->may_end);
 }
 
+// JSON has them as escapes only.
+TEST_F(Masks, NoStringOfASchemaHoldsAControlCharacter) {
+  std::vector<std::string> pieces;
+  for (int byte = 0; byte < 256; ++byte) pieces.emplace_back(1, static_cast<char>(byte));
+  for (const char* schema :
+       {R"({"type": "string"})", R"({"type": "string", "maxLength": 9})",
+        R"({"type": "string", "minLength": 3})", R"({"type": "string", "pattern": "^.{2,9}$"})",
+        R"({"type": "string", "pattern": "^[^a]{2,9}$"})",
+        R"({"type": "string", "pattern": "\\S+"})", R"({"type": "string", "format": "uri"})"}) {
+    const auto constraint = compiled({ConstraintKind::kJsonSchema, schema}, pieces);
+    ASSERT_NE(constraint, nullptr);
+    const auto state = constraint->begin();
+    for (const TokenId before : {TokenId{'"'}, TokenId{'b'}}) {
+      state->append(Ids{before});
+      for (TokenId byte = 0; byte < 0x20; ++byte) {
+        EXPECT_FALSE(state->allowed({})->has(byte)) << schema << " allows byte " << byte;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace outrider

@@ -71,7 +71,7 @@ def page(folder=HERE):
     papers, verdicts = read('papers.json', folder), read('verdicts.json', folder)
     text = INTRODUCTION
     for paper in papers:
-        text += f'\n## {paper["paper"]}\n{paper["about"]}\n\n| | claim | printed | ours | verdict | command |\n|---|---|---|---|---|---|\n'
+        text += f'\n## {paper["paper"]}\n{paper["about"]}\n\n| | claim | printed | ours | verdict on this claim; on all of them | command |\n|---|---|---|---|---|---|\n'
         text += ''.join(row_of(item, verdicts) + '\n' for item in paper['figures'])
     return text
 

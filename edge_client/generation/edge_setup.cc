@@ -45,6 +45,7 @@ Result<std::optional<ForeignVocabulary>> foreign_vocabulary(const std::string& d
     return std::optional<ForeignVocabulary>();
   }
   if (!own.ok()) return own.status();
+  OUTRIDER_RETURN_IF_ERROR(check_vocabulary(draft, own->vocab_size(), info.vocab_size));
   if (target.vocab_size() <= info.vocab_size && have_same_ids(*own, target)) {
     std::fprintf(stderr,
                  "draft: the tokenizer of %s differs from the target's, but not in the ids that "

@@ -82,16 +82,20 @@ Result<std::shared_ptr<KvPages>> TranslatedDraft::new_pages(std::int32_t count) 
   return std::shared_ptr<KvPages>(std::make_shared<TokenPages>(this, count));
 }
 
-// The likeliest tokens of a row of logits.
+// The likeliest tokens of a row of logits, of which one is above -infinity. A damaged model's may
+// be no numbers: these are no guesses.
 std::vector<TranslatedDraft::Candidate> TranslatedDraft::likeliest(std::span<const float> logits) {
   std::vector<TokenId> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto logit = [logits](TokenId id) { return logits[static_cast<std::size_t>(id)]; };
+  const auto logit = [logits](TokenId id) {
+    const float value = logits[static_cast<std::size_t>(id)];
+    return std::isnan(value) ? -std::numeric_limits<float>::infinity() : value;
+  };
   const auto count = static_cast<std::ptrdiff_t>(std::min(kMaxGuesses, logits.size()));
   std::ranges::partial_sort(order, order.begin() + count, std::ranges::greater{}, logit);
   const float most = logit(order.front());
   double sum = 0;
-  for (const float one : logits) sum += std::exp(one - most);
+  for (const TokenId id : order) sum += std::exp(logit(id) - most);
   std::vector<Candidate> candidates;
   for (const TokenId id : std::span(order).first(static_cast<std::size_t>(count))) {
     candidates.push_back({id, std::exp(logit(id) - most) / sum});
@@ -296,6 +300,7 @@ Status TranslatedDraft::run_fresh(PassOutput& out) {
   const Status passed = draft_->forward(rows_, output_);
   out.waited += output_.waited;
   OUTRIDER_RETURN_IF_ERROR(passed);
+  OUTRIDER_RETURN_IF_ERROR(check_logits(rows_, output_));
   std::size_t wanted = 0;
   for (const Fresh& fresh : fresh_) {
     if (!fresh.wants_logits) continue;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <random>
 #include <string>
@@ -88,12 +89,13 @@ class ScriptedDraft final : public Model {
       std::string& text = pages.of(row);
       text = pages.before(row, "") + std::string(tokenizer_.decoder().bytes(row.token));
       if (!row.wants_logits) continue;
-      out.logits.resize(out.logits.size() + width, 0);
+      out.logits.resize(out.logits.size() + width, others_);
       out.logits[out.logits.size() - width + static_cast<std::size_t>(next(text))] = 9;
     }
     return {};
   }
   int passes() const { return passes_; }
+  void damage() { others_ = std::nanf(""); }
 
  private:
   TokenId next(const std::string& text) const {
@@ -107,6 +109,7 @@ class ScriptedDraft final : public Model {
   const ByteVocabulary words_;
   ModelInfo info_;
   int passes_ = 0;
+  float others_ = 0;  // the logits of all tokens but the next
 };
 
 DraftStep reading(std::span<const TokenId> text) {
@@ -224,6 +227,13 @@ TEST(TranslatedDraft, WhatTheDraftHasNoTokenOfIsLeftOut) {
   Drafting drafting(kShort, {{"r", "o"}, {"Ġ", "t"}});
   const std::vector<TokenId> text = {*drafting.target.find("<end>"), *drafting.target.find("t")};
   EXPECT_GE(drafting.run(reading(text)), 0);
+}
+
+TEST(TranslatedDraft, LogitsThatAreNoNumbersAreNoGuesses) {
+  Drafting drafting(kShort, kLong);
+  drafting.inner->damage();
+  const std::vector<TokenId> script = *drafting.target.encode(kScript);
+  EXPECT_EQ(drafting.run(reading(std::span(script).first(1))), script[1]);
 }
 
 TEST(TranslatedDraft, BehindTheDraftsContextThereAreNoGuesses) {

@@ -197,7 +197,7 @@ class Actions(Robot):
         goals = [self.send(self.chat_client, Chat.Goal(roles=['user'], contents=[PROMPT], max_tokens=60)) for _ in range(20)]
         taken = [goal for goal in goals if goal.accepted]
         self.assertEqual(len(taken), 16, node.said())
-        self.assertIn('16 goals wait already', node.said())
+        eventually(lambda: '16 goals wait already' in node.said(), node.said)
         for goal in reversed(taken):
             self.assertTrue(wait(goal.cancel_goal_async()).goals_canceling)
             self.assertEqual(wait(goal.get_result_async()).result.finish_reason, 'cancelled')
@@ -292,7 +292,7 @@ class BadInput(Robot):
                                 ({'url': 'http://127.0.0.1:9', 'diagnostics_period': -1.0}, 'diagnostics_period')):
             node = self.start(**parameters)
             self.assertFalse(self.transition(Transition.TRANSITION_CONFIGURE))
-            self.assertIn(why, node.said())
+            eventually(lambda node=node, why=why: why in node.said(), node.said)
             node.stop()
             eventually(lambda: not self.change.service_is_ready())
 

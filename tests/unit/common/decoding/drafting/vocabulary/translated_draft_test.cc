@@ -212,8 +212,8 @@ TEST_P(TranslatedDraftTest, GuessesDependOnTheTextAloneWhateverWasCutAndBranched
       EXPECT_EQ(drafting.run(step), begun_anew(std::span(script).first(committed)));
     } else if (!chain.empty()) {
       const std::size_t kept = 1 + random() % chain.size();
-      DraftStep step = reading(std::span(script).subspan(committed + kept, 1));
       if (committed + kept >= script.size()) continue;
+      DraftStep step = reading(std::span(script).subspan(committed + kept, 1));
       step.commit = chain[kept - 1];
       committed += kept + 1;
       EXPECT_EQ(drafting.run(step), begun_anew(std::span(script).first(committed)));

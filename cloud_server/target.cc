@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/decoding/drafting/vocabulary/byte_vocabulary.h"
 #include "common/engine/model/cpu/cpu_model.h"
 #include "common/engine/model/devices/device_models.h"
 #include "common/engine/model/emulated/null_model.h"
@@ -88,7 +89,9 @@ Status add_predictor(const TargetOptions& options, LoadedTarget& target) {
 Status check_draft_tokenizer(const std::string& draft, const Tokenizer& target) {
   if (draft.empty()) return {};
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(draft));
-  if (tokenizer.content_hash() == target.content_hash()) return {};
+  if (tokenizer.content_hash() == target.content_hash() || have_same_ids(tokenizer, target)) {
+    return {};
+  }
   return failed_precondition("--draft-model " + draft + ": its tokenizer is " +
                              tokenizer.content_hash() + ", the target's is " +
                              target.content_hash() +

@@ -32,12 +32,12 @@ constexpr std::int32_t kTimedRows = 4;
 // How long the server may take to send its template where this device's target could begin.
 constexpr Duration kServersTurn = std::chrono::seconds(1);
 
-// The draft's tokenizer where its ids are not the target's: then it drafts by text. A draft without
-// a tokenizer of its own has the target's. The server compares the target's with ours.
+// The draft's tokenizer where its ids are not the target's: then it drafts by text. own: NOT_FOUND
+// of a draft that has the target's. The server compares the target's with ours.
 Result<std::optional<ForeignVocabulary>> foreign_vocabulary(const std::string& draft,
+                                                            Result<Tokenizer> own,
                                                             const ModelInfo& info,
                                                             const Tokenizer& target) {
-  Result<Tokenizer> own = Tokenizer::load(draft);
   const bool has_targets = own.status().code() == StatusCode::kNotFound ||
                            (own.ok() && own->content_hash() == target.content_hash());
   if (has_targets) {
@@ -188,6 +188,11 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
     }
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::string directory, tokenizer_directory(config));
+  std::future<Result<Tokenizer>> drafts_tokenizer;
+  if (draft.valid() && directory != config.model) {
+    drafts_tokenizer =
+        std::async(std::launch::async, [&config] { return Tokenizer::load(config.model); });
+  }
   OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, load_model_tokenizer(directory));
   self->constraints_.emplace([setup = self.get()] { return pieces_of(*setup->tokenizer_); });
   if (uses_server && self->remote_ == nullptr) {
@@ -203,8 +208,10 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   OUTRIDER_RETURN_IF_ERROR(self->find_template(directory));
   if (draft.valid()) {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, draft.get());
-    OUTRIDER_ASSIGN_OR_RETURN(auto foreign,
-                              foreign_vocabulary(config.model, model->info(), self->tokenizer()));
+    Result<Tokenizer> own =
+        drafts_tokenizer.valid() ? drafts_tokenizer.get() : not_found("it is read as the target's");
+    OUTRIDER_ASSIGN_OR_RETURN(auto foreign, foreign_vocabulary(config.model, std::move(own),
+                                                               model->info(), self->tokenizer()));
     OUTRIDER_ASSIGN_OR_RETURN(self->draft_, LocalDraft::of(std::move(model), config, self->clock_,
                                                            &self->gate_, std::move(foreign)));
   }

@@ -113,6 +113,14 @@ class Vocabularies(unittest.TestCase):
         self.assertIn('so it drafts by ids', by_id.err)
         self.assertEqual(by_id.json['spec_decode_num_accepted_tokens'], plain.json['spec_decode_num_accepted_tokens'])
 
+    def test_a_server_drafts_with_a_model_of_its_own_ids_only(self):
+        with Server('--draft-model', self.fewer) as server:
+            answer = edge('run', '--server', server.address, '--model', DRAFT, *ANSWER)
+            self.assertEqual(answer.code, 0, answer.err)
+        with self.assertRaises(RuntimeError) as refused:
+            Server('--draft-model', self.shuffled)
+        self.assertIn("Remedy: a draft that was trained with the target's tokenizer", str(refused.exception))
+
     def test_at_a_server_and_through_its_death_the_text_is_the_targets(self):
         plain = self.run_here(DRAFT, '--strategy', 'ar', '--temp', '0.8', '--seed', '9')
         flags = ('--tokenizer', TARGET, '--model', self.shuffled, *ANSWER, '--temp', '0.8', '--seed', '9')

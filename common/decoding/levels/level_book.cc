@@ -109,9 +109,10 @@ std::string LevelBook::about() const {
     }
   }
   if (named_only.empty()) return text;
-  return text + "; " + named_only + " only by name or slo.min_quality: " +
-         (task_.empty() ? "far from the full model, and no task was measured"
-                        : "less than 0.95 of its score in " + task_);
+  char least[16];
+  std::snprintf(least, sizeof(least), "%.3g", least_quality_);
+  return text + "; " + named_only + " only by name or slo.min_quality, as their quality is below " +
+         least + (task_.empty() ? " (no task was measured)" : " in " + task_);
 }
 
 Result<LevelChoice> LevelBook::choose(const LevelWish& wish, const AnswerSize& size) const {

@@ -192,11 +192,11 @@ class TableReader final {
   }
 
   Status read_task(const Json& json, ElasticTable& table) const {
-    if (!json.contains("task")) return {};
     FieldReader fields(json, what_);
-    table.task = fields.text("task");
-    if (!fields.status().ok() || !table.task.empty()) return fields.status();
-    return wrong("task", "empty", "but names what the scores count");
+    if (json.contains("task")) table.task = fields.text("task");
+    const bool is_named = !json.contains("task") || !table.task.empty();
+    if (!fields.status().ok() || is_named) return fields.status();
+    return wrong("task", "empty", "but names what the scores count. Remedy: a name, or no task");
   }
 
   Status read_levels(const Json& json, ElasticTable& table) const {

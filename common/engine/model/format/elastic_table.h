@@ -14,7 +14,7 @@
 //                "bytes": {"int8": ..}, "divergence": 0.0, "agreement": 1.0}, ..]}
 //
 // Where a task was measured, the table names it ("task": "robot actions"), and each level has the
-// "score" of its own answers, the full level's above 0: outrider-bench elastic actions counts some.
+// "score" of its own answers; the full level's is above 0 (outrider-bench elastic actions).
 //
 // The full level is the first, and levels are nested. Where 32 neurons stay together, as stored,
 // "neuron_groups" is the order of these groups in place of "neurons".

@@ -231,9 +231,10 @@ TEST(Plaintext, StaysOnThisMachineUnlessAllowed) {
   EXPECT_TRUE(problem("--model d --server example.org:8001 --target t --mode offline").ok());
 }
 
-TEST(TokenizerDirectory, IsTheModelsThenTheTargets) {
+TEST(TokenizerDirectory, IsTheTargetsThenTheModels) {
   EXPECT_EQ(*tokenizer_directory(parse("--tokenizer a --model b --target c").generation), "a");
-  EXPECT_EQ(*tokenizer_directory(parse("--model b --target c").generation), "b");
+  EXPECT_EQ(*tokenizer_directory(parse("--model b --target c").generation), "c");
+  EXPECT_EQ(*tokenizer_directory(parse("--model b").generation), "b");
   EXPECT_EQ(*tokenizer_directory(parse("--target c").generation), "c");
   EXPECT_EQ(tokenizer_directory(parse("").generation).status().code(),
             StatusCode::kInvalidArgument);

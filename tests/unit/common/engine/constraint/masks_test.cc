@@ -212,6 +212,81 @@ TEST_F(Masks, CharactersMayBeSplitBetweenTokens) {
   EXPECT_TRUE(state->allowed(Ids{0, 1})->may_end);
 }
 
+// How a JSON string with a bounded number of characters may go on, by its definition. The
+// characters of these tests have one byte, or two that begin with 0xC3.
+struct BoundedString {
+  std::size_t least, most;
+
+  // Whether the text begins such a string; ends: and is a whole one.
+  bool begins(const std::string& text, bool ends) const {
+    std::size_t characters = 0;
+    bool open = false, closed = false, half = false;
+    for (const char byte : text) {
+      if (!open || closed) {
+        if (open || byte != '"') return false;
+        open = true;
+      } else if (half != ((byte & 0xC0) == 0x80)) {
+        return false;
+      } else if (half) {
+        half = false;
+      } else if (byte == '"') {
+        if (characters < least) return false;
+        closed = true;
+      } else {
+        if (byte == '\\' || (byte & 0xE0) == 0 || ++characters > most) return false;
+        half = byte == '\xC3';
+      }
+    }
+    return !ends || closed;
+  }
+};
+
+TEST_F(Masks, AStringHasNoMoreCharactersThanItMay) {
+  const std::vector<std::string> pieces = {
+      "\"",     "a",    "bc",    "\"a", "b\"", "defgh\"",    "ijklmno", "\xC3\xA4",
+      "\xC3",   "\xA4", "\xA4p", "\\",  "\n",  "q\xC3\xA4r", "\"\"",    std::string(19, 's'),
+      "\xA4\"", ""};
+  SeededRandom random(5);
+  for (const BoundedString& bounds :
+       {BoundedString{0, 16}, {0, 17}, {1, 17}, {17, 17}, {20, 24}, {0, 40}, {39, 40}, {0, 200}}) {
+    const std::string schema =
+        "{\"type\": \"string\", \"minLength\": " + std::to_string(bounds.least) +
+        ", \"maxLength\": " + std::to_string(bounds.most) + "}";
+    const auto constraint = compiled({ConstraintKind::kJsonSchema, schema}, pieces);
+    ASSERT_NE(constraint, nullptr);
+    for (int round = 0; round < 12; ++round) {
+      const auto state = constraint->begin();
+      Ids answer;
+      while (true) {
+        const auto allowed = state->allowed({});
+        const std::string text = text_of(answer, pieces);
+        Ids fitting;
+        for (TokenId id = 0; id < std::ssize(pieces); ++id) {
+          const std::string& piece = pieces[static_cast<std::size_t>(id)];
+          const bool fits = !piece.empty() && bounds.begins(text + piece, false);
+          ASSERT_EQ(allowed->has(id), fits) << schema << ": " << text << " + " << piece;
+          if (fits) fitting.push_back(id);
+        }
+        EXPECT_EQ(allowed->may_end, bounds.begins(text, true)) << schema << ": " << text;
+        if (fitting.empty()) break;
+        // Most walks go on as long as they may, so that they meet the bound.
+        Ids open = fitting;
+        std::erase_if(open, [&](TokenId id) {
+          return !answer.empty() &&
+                 pieces[static_cast<std::size_t>(id)].find('"') != std::string::npos;
+        });
+        const Ids& chosen = open.empty() || random.below(100) == 0 ? fitting : open;
+        const TokenId next = chosen[random.below(chosen.size())];
+        const auto along = state->allowed(Ids{next});
+        state->append(Ids{next});
+        EXPECT_EQ(along->words, state->allowed({})->words) << schema << ": " << text;
+        answer.push_back(next);
+      }
+      EXPECT_TRUE(bounds.begins(text_of(answer, pieces), true));
+    }
+  }
+}
+
 // JSON has them as escapes only.
 TEST_F(Masks, NoStringOfASchemaHoldsAControlCharacter) {
   std::vector<std::string> pieces;

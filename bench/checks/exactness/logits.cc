@@ -11,16 +11,12 @@
 #include "common/base/output_file.h"
 #include "common/engine/model/loader/loader.h"
 #include "common/serving/cli/program.h"
-#ifdef OUTRIDER_BENCH_TORCH
-#include "common/engine/model/torch/torch_model.h"
-#endif
 
 namespace outrider {
 namespace {
 
 struct LogitsOptions {
   LoadOptions load;
-  std::string backend = "cpu";
   std::vector<TokenId> ids;
   std::string out;
   std::string against;
@@ -53,26 +49,6 @@ std::string npy_header(std::size_t rows, std::int32_t columns) {
   header += static_cast<char>(text.size() & 0xff);
   header += static_cast<char>(text.size() >> 8);
   return header + text;
-}
-
-#ifdef OUTRIDER_BENCH_TORCH
-Result<std::unique_ptr<Model>> load_torch(const LoadOptions& load) {
-  OUTRIDER_ASSIGN_OR_RETURN(std::shared_ptr<const ModelFiles> files,
-                            load_model_files(load.directory, {.check_finite = load.check_finite}));
-  return make_torch_model(std::move(files), load);
-}
-#endif
-
-Result<std::unique_ptr<Model>> load_backend(const LogitsOptions& options) {
-#ifdef OUTRIDER_BENCH_TORCH
-  if (options.backend == "torch") return load_torch(options.load);
-  return load_model(options.load, make_torch_model);
-#else
-  if (options.backend == "torch") {
-    return failed_precondition("backend torch: this program was built without libtorch");
-  }
-  return load_model(options.load);
-#endif
 }
 
 // The values of a .npy file whose header is npy_header() of the same shape.
@@ -145,7 +121,7 @@ Result<CheckOutcome> run_logits(const LogitsOptions& options) {
     return invalid_argument("nothing to do. Remedy: --out, --against, or both");
   }
   if (!options.out.empty()) OUTRIDER_RETURN_IF_ERROR(OutputFile::check(options.out, kArrayFile));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_backend(options));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_model(options.load));
   const std::int32_t vocab = model->info().vocab_size;
   const std::vector<TokenId> ids = options.ids.empty() ? default_ids(vocab) : options.ids;
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> logits, compute(*model, ids));
@@ -182,10 +158,6 @@ void add_logits_check(CheckList& checks) {
       ->required();
   command->add_option("--dtype", options->load.dtype, "auto, f32, bf16, int8 or int4");
   command->add_option("--device", options->load.device, "cpu or cuda");
-  command
-      ->add_option("--backend", options->backend,
-                   "cpu: our own kernels; torch: libtorch as reference")
-      ->check(CLI::IsMember({"cpu", "torch"}));
   command->add_option("--threads", options->load.threads, "Compute threads; 0: one per CPU");
   command->add_flag("--check-tensors", options->load.check_finite,
                     "Refuse weights that hold NaN or infinity");

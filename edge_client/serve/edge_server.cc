@@ -153,6 +153,7 @@ HttpResponse EdgeServer::metrics_page() {
       .body = metrics_.render({.running = std::size_t{queue_.running()},
                                .waiting = queue_.waiting(),
                                .link = link_.look(),
+                               .device = options_.device(),
                                .traces = tracer != nullptr ? tracer->counts() : Tracer::Counts()}),
       .content_type = "text/plain; version=0.0.4"};
 }

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "common/serving/openai/routes.h"
 #include "edge_client/generation/generator.h"
 #include "edge_client/generation/target_chat.h"
+#include "edge_client/report/jetson.h"
 #include "edge_client/serve/answer_queue.h"
 #include "edge_client/serve/edge_metrics.h"
 #include "edge_client/serve/link_watch.h"
@@ -49,6 +51,7 @@ struct EdgeServerOptions {
   std::function<Status()> check = {};
   LinkProbe* probe = nullptr;  // asks for the server between answers; null: nobody does
   std::string version = {};
+  std::function<std::optional<JetsonFigures>()> device = [] { return read_jetson(); };
   Tracer* tracer = nullptr;  // outlives the server; null: nothing is traced
 };
 

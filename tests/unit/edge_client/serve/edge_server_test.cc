@@ -59,7 +59,8 @@ class EdgeServerTest : public testing::Test {
                            .chat = &setup_->chat(),
                            .defaults = defaults,
                            .queue = queue,
-                           .version = "1.2.3"},
+                           .version = "1.2.3",
+                           .device = [this] { return device_; }},
                           setup_->parts());
     ASSERT_TRUE(server.ok()) << server.status().to_string();
     server_ = *std::move(server);
@@ -100,6 +101,7 @@ class EdgeServerTest : public testing::Test {
   }
 
   std::unique_ptr<EdgeSetup> setup_;
+  std::optional<JetsonFigures> device_;  // read before each request for /metrics
   std::unique_ptr<EdgeServer> server_;
 };
 
@@ -183,6 +185,13 @@ TEST_F(EdgeServerTest, APlainCompletionAndTheOtherPagesAnswer) {
               AllOf(HasSubstr(kArrivals), Not(HasSubstr(kArrivals + std::string("0\n")))));
   EXPECT_THAT(post("/tokenize", {{"content", "cup"}}), HasSubstr("\"tokens\":["));
   EXPECT_THAT(http_get(server_->address(), "/v1/other"), HasSubstr("HTTP/1.1 404"));
+}
+
+TEST_F(EdgeServerTest, AJetsonsFiguresAreOnThePageOfMetrics) {
+  EXPECT_THAT(http_get(server_->address(), "/metrics"), Not(HasSubstr("outrider_edge_device")));
+  device_.emplace().power_mode = "15W";
+  EXPECT_THAT(http_get(server_->address(), "/metrics"),
+              HasSubstr("outrider_edge_device_power_mode{mode=\"15W\"} 1"));
 }
 
 TEST_F(EdgeServerTest, TokensAndTextGoBothWays) {

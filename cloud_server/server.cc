@@ -265,7 +265,6 @@ std::string Server::render_metrics() {
   const FaultCounts counts = faults_.counts();
   return metrics_->render(
       {.scheduler = engine_->stats(),
-       .kv_bytes_bound = options_.scheduler.kv.max_bytes,
        .calls_open = rpc.calls_open,
        .calls_refused = counts.refused,
        .calls_failed = counts.failed,

@@ -196,9 +196,9 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   const SchedulerStats& stats = now.scheduler;
   p.running.set(static_cast<double>(stats.sessions_open));
   p.waiting.set(static_cast<double>(stats.streams_open - stats.sessions_open));
-  p.kv_usage.set(now.kv_bytes_bound > 0
-                     ? static_cast<double>(stats.kv_bytes) / static_cast<double>(now.kv_bytes_bound)
-                     : 0);
+  p.kv_usage.set(stats.kv_bytes_bound > 0 ? static_cast<double>(stats.kv_bytes) /
+                                                static_cast<double>(stats.kv_bytes_bound)
+                                          : 0);
   p.lookup_tokens.set(static_cast<double>(stats.lookup_tokens));
   p.calls.set(static_cast<double>(now.calls_open));
   p.connections.set(static_cast<double>(now.connections_open));

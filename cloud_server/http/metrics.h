@@ -18,7 +18,6 @@ namespace outrider {
 // Values that are read at each request for /metrics.
 struct MetricsSnapshot {
   SchedulerStats scheduler;
-  std::int64_t kv_bytes_bound = 0;  // 0: none
   std::uint64_t calls_open = 0;
   std::uint64_t calls_refused = 0;  // for a client's fault
   std::uint64_t calls_failed = 0;   // for a fault of this server

@@ -48,6 +48,8 @@ class ElasticTarget final {
   // The verifier's next start() is answered by this level. Ends its stream.
   void use(std::size_t level);
   Verifier& verifier() { return *verifier_; }
+  // Computes all levels; its stats() begin again with each.
+  const VerifyEngine& engine() const { return *engine_; }
 
  private:
   ElasticTarget(Model& full, FlashModel* flash);

@@ -53,6 +53,13 @@ class LocalDraft final {
   Drafter& drafter() { return *drafter_; }
   DraftWorker& worker() { return *worker_; }
 
+  // The share of its memory for keys and values in use, 0 to 1; nothing: it keeps none that it
+  // counts, as look-up and a draft of another vocabulary. Any thread.
+  std::optional<double> kv_usage() const {
+    if (info().kv_bytes_per_position == 0) return {};
+    return worker_->kv_usage();
+  }
+
   // The next answer uses nothing of those before. Only between answers.
   void forget() { drafter_ = std::make_unique<Drafter>(options_); }
 

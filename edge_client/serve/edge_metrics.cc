@@ -97,6 +97,9 @@ struct EdgeMetrics::Parts {
                       "1 for who decides: the server (online), the server when its lost stream is "
                       "back (degraded), this device's target, or nobody (offline)",
                       labels);
+  MetricFamily& kv_usage =
+      registry.gauges("outrider_edge_kv_cache_usage_perc",
+                      "Share of this device's memory for keys and values in use, 0 to 1", labels);
   Metric& offline = counter("offline_seconds_total", "While this device's own target decided");
   Metric& failovers = counter("failovers_total", "From the server to this device's own target");
   Metric& failbacks = counter("failbacks_total", "Back to the server");
@@ -184,6 +187,8 @@ std::string EdgeMetrics::render(const Now& now) {
   for (const std::string_view mode : kModes) {
     parts_->mode.with({{"mode", std::string(mode)}}).set(mode == mode_now(now.link) ? 1 : 0);
   }
+  if (now.draft_kv) parts_->kv_usage.with({{"cache", "draft"}}).set(*now.draft_kv);
+  if (now.target_kv) parts_->kv_usage.with({{"cache", "target"}}).set(*now.target_kv);
   parts_->traces.follow(now.traces);
   return parts_->registry.text() + (now.device ? text_of(*now.device) : "");
 }

@@ -36,6 +36,9 @@ class EdgeMetrics final {
     LinkWatch::View link = {};
     std::optional<JetsonFigures> device = {};  // nothing: the device is no Jetson
     Tracer::Counts traces = {};
+    // Shares of the memory for keys and values in use, 0 to 1; nothing: this device has none.
+    std::optional<double> draft_kv = {};
+    std::optional<double> target_kv = {};
   };
   std::string render(const Now& now);
 

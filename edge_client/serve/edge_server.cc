@@ -15,6 +15,9 @@ namespace outrider {
 
 EdgeServer::EdgeServer(EdgeServerOptions options, const GeneratorParts& parts)
     : options_(std::move(options)),
+      draft_(parts.draft),
+      elastic_(parts.elastic),
+      engine_(parts.engine),
       tokenizer_(parts.tokenizer),
       clock_(parts.clock),
       metrics_(options_.served_name.empty() ? options_.own_name : options_.served_name),
@@ -145,6 +148,14 @@ HttpResponse EdgeServer::state_page(const LinkWatch::View& view, bool status_say
   return page;
 }
 
+std::optional<double> EdgeServer::target_kv() const {
+  const VerifyEngine* const engine = elastic_ != nullptr ? &elastic_->engine() : engine_;
+  if (engine == nullptr) return {};
+  const SchedulerStats stats = engine->stats();
+  if (stats.kv_bytes_bound == 0) return 0;  // it is taken with the first answer
+  return static_cast<double>(stats.kv_bytes) / static_cast<double>(stats.kv_bytes_bound);
+}
+
 HttpResponse EdgeServer::metrics_page() {
   metrics_.rename(model_name());
   const Tracer* const tracer = options_.tracer;
@@ -154,7 +165,9 @@ HttpResponse EdgeServer::metrics_page() {
                                .waiting = queue_.waiting(),
                                .link = link_.look(),
                                .device = options_.device(),
-                               .traces = tracer != nullptr ? tracer->counts() : Tracer::Counts()}),
+                               .traces = tracer != nullptr ? tracer->counts() : Tracer::Counts(),
+                               .draft_kv = draft_ != nullptr ? draft_->kv_usage() : std::nullopt,
+                               .target_kv = target_kv()}),
       .content_type = "text/plain; version=0.0.4"};
 }
 

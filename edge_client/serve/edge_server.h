@@ -86,9 +86,13 @@ class EdgeServer final {
   // A page of the link's state, which is looked at for each request.
   HttpRoute link_route(const char* path, std::function<HttpResponse(const LinkWatch::View&)> page);
   HttpResponse metrics_page();
+  std::optional<double> target_kv() const;
   void on_answer(const std::string& request_id, const AnswerReport& report);
 
   const EdgeServerOptions options_;
+  const LocalDraft* const draft_;       // null: none
+  const ElasticTarget* const elastic_;  // null: this device has no target, or it has no levels
+  const VerifyEngine* const engine_;    // null: this device has no target, or it has levels
   const Tokenizer& tokenizer_;
   const Clock& clock_;
   std::atomic<bool> draining_{false};

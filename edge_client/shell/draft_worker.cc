@@ -35,7 +35,9 @@ void DraftWorker::work() {
     const Job job = *std::exchange(job_, std::nullopt);
     lock.unlock();
     engine_->set_choice(job.choice);
-    job.done(engine_->run(job.step, &abandoned_));
+    Result<DraftStepDone> done = engine_->run(job.step, &abandoned_);
+    kv_usage_.store(engine_->kv_usage(), std::memory_order_relaxed);
+    job.done(std::move(done));
   }
 }
 

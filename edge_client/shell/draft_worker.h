@@ -40,11 +40,15 @@ class DraftWorker final {
   // The rows of the step that is out are obsolete: it may end early. Thread of submit().
   void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
 
+  // DraftEngine::kv_usage() after the last step. Any thread.
+  double kv_usage() const { return kv_usage_.load(std::memory_order_relaxed); }
+
  private:
   void work();
 
   const std::unique_ptr<DraftEngine> engine_;  // worker thread only
   std::atomic<bool> abandoned_{false};         // the step that is out
+  std::atomic<double> kv_usage_{0};
   Mutex mu_;
   CondVar wake_;
   std::optional<Job> job_ OUTRIDER_GUARDED_BY(mu_);

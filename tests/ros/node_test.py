@@ -246,6 +246,27 @@ class Actions(Robot):
     def said(self, key, value):
         return any(pair.key == key and pair.value == value for status in self.diagnostics[-3:] for pair in status.values)
 
+    def test_kv_caches_on_this_robot_tell_their_use(self):
+        self.start_active()
+        for cache in ('draft', 'target'):
+            eventually(lambda cache=cache: self.kv_usage(cache) == 0, f'the {cache} has computed nothing')
+        self.chat(max_tokens=60)
+        for cache in ('draft', 'target'):
+            eventually(lambda cache=cache: 0 < (self.kv_usage(cache) or 0) <= 1, f'the {cache} keeps the text')
+
+    def test_a_robot_without_models_has_no_kv_cache(self):
+        server = Server(*FORGETFUL)
+        self.addCleanup(server.stop)
+        self.start_active(server=server.address, target_path='', model_path='', extra_args=['--tokenizer', str(TARGET)])
+        self.chat(max_tokens=3)
+        eventually(lambda: self.said('mode', 'online'))
+        self.assertEqual([self.kv_usage(cache) for cache in ('draft', 'target')], [None, None])
+
+    def kv_usage(self, cache):
+        """The latest; None: the latest message names none."""
+        usages = [float(pair.value) for status in self.diagnostics[-1:] for pair in status.values if pair.key == f'kv cache of the {cache}']
+        return usages[0] if usages else None
+
     def test_models_and_links(self):
         self.start_active()
         models, link = self.node.create_client(ListModels, '/outrider/list_models'), self.node.create_client(GetLink, '/outrider/get_link')

@@ -40,6 +40,12 @@ class DraftEngine final {
   // step's rows are obsolete; only steps that grow look at it. Outlives the call.
   Result<DraftStepDone> run(const DraftStep& step, const std::atomic<bool>* abandoned = nullptr);
 
+  // The share of the cache's pages in use, 0 to 1.
+  double kv_usage() const {
+    const KvPages& pages = cache_->pages();
+    return static_cast<double>(pages.used()) / pages.count();
+  }
+
  private:
   DraftEngine(Model& model, const Clock& clock, std::unique_ptr<KvCache> cache)
       : model_(model), clock_(clock), cache_(std::move(cache)) {}

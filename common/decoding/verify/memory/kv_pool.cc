@@ -49,7 +49,7 @@ KvPool::KvPool(Model& model, const KvPoolOptions& options, std::uint32_t session
 // Where there is no bound, as many pages as there is memory for.
 Status KvPool::allocate() {
   if (memory_) return {};
-  const std::int64_t page_bytes = model_.info().kv_bytes_per_position * KvPages::kRows;
+  const std::int64_t page_bytes = bytes_per_page();
   const bool bounded = options_.max_bytes > 0 && page_bytes > 0;
   std::int64_t count = bounded ? options_.max_bytes / page_bytes : most_pages_;
   const std::int32_t most = model_.info().most_kv_pages;
@@ -67,7 +67,16 @@ Status KvPool::allocate() {
 
 std::int64_t KvPool::used_bytes() const {
   if (!memory_) return 0;
-  return memory_->pages->used() * model_.info().kv_bytes_per_position * KvPages::kRows;
+  return memory_->pages->used() * bytes_per_page();
+}
+
+std::int64_t KvPool::bound_bytes() const {
+  if (!memory_) return 0;
+  return memory_->pages->count() * bytes_per_page();
+}
+
+std::int64_t KvPool::bytes_per_page() const {
+  return model_.info().kv_bytes_per_position * KvPages::kRows;
 }
 
 std::int32_t KvPool::free_beside(const Lease& lease) const {
@@ -94,7 +103,7 @@ Status KvPool::make_room(const Lease& lease, std::int32_t pages) {
 
 // A session that needs more than all that it may ever have is told so, in tokens.
 Status KvPool::check_size(const Lease& lease, std::int32_t pages) {
-  const std::int64_t page_bytes = model_.info().kv_bytes_per_position * KvPages::kRows;
+  const std::int64_t page_bytes = bytes_per_page();
   const std::int64_t share = options_.tenant_bytes ? options_.tenant_bytes(lease.tenant) : 0;
   std::int64_t most = memory_->pages->count();
   const bool by_share = share > 0 && page_bytes > 0 && share / page_bytes < most;
@@ -119,7 +128,7 @@ Status KvPool::check_size(const Lease& lease, std::int32_t pages) {
 Status KvPool::make_room_in_share(const Lease& lease, std::int32_t pages) {
   const std::int64_t share = options_.tenant_bytes ? options_.tenant_bytes(lease.tenant) : 0;
   if (share <= 0) return {};
-  const std::int64_t page_bytes = model_.info().kv_bytes_per_position * KvPages::kRows;
+  const std::int64_t page_bytes = bytes_per_page();
   KvPrefixes& prefixes = memory_->prefixes;
   while (true) {
     const std::int64_t used = page_bytes * (memory_->pages->used_by(lease.owner) - lease.promised +

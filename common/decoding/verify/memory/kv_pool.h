@@ -105,6 +105,8 @@ class KvPool final {
   // Texts that are kept of sessions that are over.
   std::size_t kept_texts() const { return kept_.size(); }
   std::int64_t used_bytes() const;
+  // The bytes that used_bytes() may reach; 0 before the first lease.
+  std::int64_t bound_bytes() const;
 
  private:
   struct Kept {
@@ -121,6 +123,7 @@ class KvPool final {
   };
 
   Status allocate();
+  std::int64_t bytes_per_page() const;
   void begin(Lease& lease, const KvPrefixes::Found& found);
   // The longest beginning of the text that is kept and leaves room for all `pages` of the session.
   KvPrefixes::Found find_beginning(const Lease& lease, std::span<const TokenId> text,

@@ -263,6 +263,7 @@ SchedulerStats Scheduler::stats() const {
   if (model_draft_) {
     stats.drafting = model_draft_->compute();
     stats.kv_bytes += model_draft_->kv_bytes();
+    stats.kv_bytes_bound += model_draft_->kv_bytes_bound();
   }
   if (pruner_) {
     stats.pruned = pruner_->counts();

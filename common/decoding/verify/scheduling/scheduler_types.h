@@ -96,6 +96,7 @@ struct SchedulerStats {
   std::uint64_t sessions_open = 0;  // now; at most max_concurrent_sessions of each service tier
   std::uint64_t texts_kept = 0;     // now; at most KvPoolOptions::kept
   std::int64_t kv_bytes = 0;        // now, of sessions and of what is kept, a draft model's too
+  std::int64_t kv_bytes_bound = 0;  // that kv_bytes may reach; 0 before the first session
   std::uint64_t lookup_tokens = 0;  // now, of texts that sessions left (tenant_texts.h)
   std::uint64_t sessions_opened = 0;
   std::uint64_t sessions_refused = 0;  // by RESOURCE_EXHAUSTED or UNAVAILABLE

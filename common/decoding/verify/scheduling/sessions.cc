@@ -432,6 +432,7 @@ SchedulerStats Sessions::stats() const {
   stats.sessions_open = sessions_open_;
   stats.texts_kept = pool_.kept_texts();
   stats.kv_bytes = pool_.used_bytes();
+  stats.kv_bytes_bound = pool_.bound_bytes();
   stats.lookup_tokens = texts_.tokens();
   for (const auto& [id, stream] : streams_) stream.add_reports(stats);
   return stats;

@@ -76,6 +76,7 @@ class ModelDraft final {
 
   Duration compute() const { return compute_; }
   std::int64_t kv_bytes() const { return pool_.used_bytes(); }
+  std::int64_t kv_bytes_bound() const { return pool_.bound_bytes(); }
   const DraftExperience& experience() const { return experience_; }
 
  private:

@@ -352,6 +352,7 @@ class OutriderNode(LifecycleNode):
             values = {'mode': now.mode, 'decides': link.decides, 'link': link.link, 'waiting': link.waiting, 'failovers': int(now.failovers),
                       'tokens per second': f'{max(now.tokens - self._last.tokens, 0) / max(since, 1e-3):.1f}',
                       'drafted share': f'{now.drafted / max(now.tokens, 1):.2f}'}
+            values.update({f'kv cache of the {cache}': f'{usage:.3f}' for cache, usage in now.kv_usage.items()})
             if now.joules is not None:
                 values['joules'] = f'{now.joules:.1f}'
             self._last, self._looked_at = now, time.monotonic()

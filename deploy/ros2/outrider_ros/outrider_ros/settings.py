@@ -3,7 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence
 
 # Name, default, description. Names are llama_ros' where it has the parameter.
@@ -112,10 +112,12 @@ class Figures:
     drafted: float = 0
     failovers: float = 0
     joules: Optional[float] = None
+    kv_usage: Dict[str, float] = field(default_factory=dict)  # 0 to 1, by cache: draft, target
 
 
 def figures_of(page: str) -> Figures:
     values: Dict[str, float] = {}
+    kv_usage: Dict[str, float] = {}
     mode = 'unknown'
     for line in page.splitlines():
         if line.startswith('#') or ' ' not in line:
@@ -126,5 +128,8 @@ def figures_of(page: str) -> Figures:
         found = re.search(r'outrider_edge_mode\{.*mode="(\w+)"', name)
         if found and float(value) == 1:
             mode = found[1]
+        found = re.search(r'outrider_edge_kv_cache_usage_perc\{.*cache="(\w+)"', name)
+        if found:
+            kv_usage[found[1]] = float(value)
     return Figures(mode, values.get('outrider_edge_generation_tokens_total', 0), values.get('outrider_edge_spec_decode_num_accepted_tokens_total', 0),
-                   values.get('outrider_edge_failovers_total', 0), values.get('outrider_edge_joules_total'))
+                   values.get('outrider_edge_failovers_total', 0), values.get('outrider_edge_joules_total'), kv_usage)

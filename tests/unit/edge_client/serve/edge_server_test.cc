@@ -48,6 +48,10 @@ class EdgeServerTest : public testing::Test {
   }
   void start(std::size_t max_waiting, QueueOptions queue = {},
              std::optional<Strategy> strategy = {}) {
+    start(max_waiting, queue, strategy, setup_->parts());
+  }
+  void start(std::size_t max_waiting, QueueOptions queue, std::optional<Strategy> strategy,
+             const GeneratorParts& parts) {
     queue.max_waiting = max_waiting;
     server_.reset();
     AnswerConfig defaults;
@@ -61,7 +65,7 @@ class EdgeServerTest : public testing::Test {
                            .queue = queue,
                            .version = "1.2.3",
                            .device = [this] { return device_; }},
-                          setup_->parts());
+                          parts);
     ASSERT_TRUE(server.ok()) << server.status().to_string();
     server_ = *std::move(server);
   }
@@ -192,6 +196,27 @@ TEST_F(EdgeServerTest, AJetsonsFiguresAreOnThePageOfMetrics) {
   device_.emplace().power_mode = "15W";
   EXPECT_THAT(http_get(server_->address(), "/metrics"),
               HasSubstr("outrider_edge_device_power_mode{mode=\"15W\"} 1"));
+}
+
+TEST_F(EdgeServerTest, TheKvCachesOfDraftAndTargetTellTheirUse) {
+  const auto use_of = [this](const std::string& cache) {
+    const std::string page = http_get(server_->address(), "/metrics");
+    const std::string name =
+        "outrider_edge_kv_cache_usage_perc{model_name=\"demo\",cache=\"" + cache + "\"} ";
+    const std::size_t at = page.find(name);
+    return at == std::string::npos ? -1 : std::stod(page.substr(at + name.size()));
+  };
+  for (const char* cache : {"draft", "target"}) EXPECT_EQ(use_of(cache), 0) << cache;
+  post("/v1/chat/completions", question(false));
+  for (const char* cache : {"draft", "target"}) {
+    EXPECT_GT(use_of(cache), 0) << cache << ": the text is kept for the next turn";
+    EXPECT_LE(use_of(cache), 1) << cache;
+  }
+  GeneratorParts parts = setup_->parts();
+  parts.draft = nullptr;
+  start(8, {}, {}, parts);
+  EXPECT_EQ(use_of("draft"), -1);
+  EXPECT_GE(use_of("target"), 0);
 }
 
 TEST_F(EdgeServerTest, TokensAndTextGoBothWays) {

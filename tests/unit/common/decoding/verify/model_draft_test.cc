@@ -375,6 +375,7 @@ TEST_F(ModelDraftTest, WhatItHeldForSessionsThatAreOverIsFreeAfterItsTime) {
   begin();
   rows_for(1, accepting(prompt_of(150), 12), {});
   EXPECT_GT(scheduler().stats().kv_bytes, 0);
+  EXPECT_GE(scheduler().stats().kv_bytes_bound, scheduler().stats().kv_bytes);
   clock_.advance(options_.kv.kept_for);
   scheduler().tick(now());
   EXPECT_EQ(scheduler().stats().kv_bytes, 0);

@@ -74,11 +74,11 @@ HWY_INLINE Block group_words(const PhiloxKeys& keys, const PerturbedRow& row, st
   const Words dw;
   const TokenId* tokens = row.tokens.data() + group * kNoiseGroup + lane;
   const hn::RebindToSigned<Floats> di;
-  Block block;
-  for (std::size_t word = 0; word < 4; ++word) {
-    block.words[word] = random_words_at(keys, hn::BitCast(dw, hn::LoadU(di, tokens + word * 16)));
-  }
-  return block;
+  const auto words_of = [&](std::size_t word) HWY_ATTR {
+    return random_words_at(keys, hn::BitCast(dw, hn::LoadU(di, tokens + word * 16)));
+  };
+  // Filled at once: g++ gives a constructor that it adds itself no vectors of Arm's.
+  return {{words_of(0), words_of(1), words_of(2), words_of(3)}};
 }
 
 // Adds what reaches the bar of `lanes` tokens from this place on.

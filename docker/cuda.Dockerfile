@@ -1,8 +1,8 @@
 # outrider-server, and with --target edge outrider-edge, for --device cuda, with our own kernels: no libtorch, no
-# cuBLAS, and the CUDA runtime inside the program. From the repository's root:
+# cuBLAS and no CUDA runtime. From the repository's root:
 #   docker build -f docker/cuda.Dockerfile -t outrider-server:0.1.0-cuda .
 #   docker build -f docker/cuda.Dockerfile --target edge -t outrider-edge:0.1.0-cuda .
-# and on a machine with a driver of CUDA 13 and the NVIDIA Container Toolkit:
+# and on a machine with a driver of CUDA 13 (Jetson Orin: 12 or 13) and the NVIDIA Container Toolkit:
 #   docker run --gpus all --read-only -v /srv/models/target:/models/target:ro \
 #     outrider-server:0.1.0-cuda --model=/models/target --device=cuda --http-port=8000
 # Pinned by its digest, as in docker/Dockerfile.
@@ -15,7 +15,7 @@ RUN apt-get -q update \
  && apt-get -q -y install --no-install-recommends ca-certificates \
       $(awk '/^\[/ {on = /^\[(build|model)\]/} /^[a-z0-9]/ && on {print $1}' packages.txt) \
  && rm -rf /var/lib/apt/lists/*
-# nvcc comes as wheels; ./run pins them.
+# nvcc 13, and ptxas 12.6 for Orin, come as wheels; ./run pins them.
 COPY run .
 RUN python3 -m venv .venv-nvcc \
  && .venv-nvcc/bin/pip install --no-cache-dir --no-compile --no-deps \

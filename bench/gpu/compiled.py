@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Checks the machine code of the CUDA kernels, which needs nvcc 13 and no GPU.
+"""Checks the machine code of the CUDA kernels, which needs nvcc 13 and no GPU; that for Jetson Orin, sm_87, is made as the
+build makes it, by ptxas of CUDA 12.6.
 
 Each kernel, for each architecture: no register is spilled, and those that products of up to 32 rows use have at most 128
 registers. With nvdisasm, from the package index's wheel nvidia-cuda-nvdisasm, also: weights come by asynchronous copies of
 16 bytes and are read by 16, or by 8 where a warp takes one panel alone (few rows). It prints, and does not judge, how
 many instructions the loop has to each one of the tensor cores, which the chains of floats are part of.
 
-  compiled.py [--arch 80 87 90 110] [--nvdisasm PROGRAM] [--json FILE]
+  compiled.py [--arch 80 87 90 110] [--ptxas-12 PROGRAM] [--nvdisasm PROGRAM] [--json FILE]
 
 Exit code 1 if a kernel falls short; 0 with a word where nvcc is not.
 SPDX-License-Identifier: Apache-2.0
@@ -25,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / 'common/engine/model/cuda/kernels'
 ARCHITECTURES = [80, 87, 90, 110]
+ORIN = 87
 MAX_REGISTERS = 128
 PRODUCTS = re.compile(r'\b(few_rows|many_rows|multiply_lanes_block)<')
 TENSOR_CORES = re.compile(r'\bIMMA\b')
@@ -46,16 +48,28 @@ def is_wide(name):
     return name.startswith('many_rows<') and name.endswith(', 4>')
 
 
-def compile_one(nvcc, source, architecture, to):
-    """The kernels of a file for an architecture: {mangled name: registers, spilled bytes and stack bytes}."""
-    cubin = to / f'{source.stem}.sm_{architecture}.cubin'
-    command = [nvcc, '-std=c++20', '-O3', '-fmad=false', f'-gencode=arch=compute_{architecture},code=sm_{architecture}',
-               '-Xptxas', '-v', '-cubin', f'-I{ROOT}', source, '-o', cubin]
-    done = subprocess.run(command, capture_output=True, text=True)
+def run(program, source, architecture, *words):
+    """Returns the compiler's own words."""
+    done = subprocess.run([program, *words], capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(f'compiled.py: nvcc fails on {source.name} for sm_{architecture}:\n{done.stderr[-2000:]}')
+        sys.exit(f'compiled.py: {Path(program).name} fails on {source.name} for sm_{architecture}:\n{done.stderr[-2000:]}')
+    return done.stderr
+
+
+def compile_one(compilers, source, architecture, to):
+    """The kernels of a file for an architecture: {mangled name: registers, spilled bytes and stack bytes}."""
+    nvcc, ptxas_12 = compilers
+    cubin = to / f'{source.stem}.sm_{architecture}.cubin'
+    flags = ['-std=c++20', '-O3', '-fmad=false', f'-I{ROOT}', source, '-o']
+    if architecture == ORIN:
+        ptx = cubin.with_suffix('.ptx')
+        run(nvcc, source, architecture, '-arch=compute_87', '-ptx', *flags, ptx)
+        ptx.write_text(re.sub(r'^\.version 9\..*', '.version 8.5', ptx.read_text(), flags=re.M))
+        said = run(ptxas_12, source, architecture, '-O3', '-v', '-arch=sm_87', ptx, '-o', cubin)
+    else:
+        said = run(nvcc, source, architecture, f'-arch=sm_{architecture}', '-Xptxas', '-v', '-cubin', *flags, cubin)
     kernels, name = {}, ''
-    for line in done.stderr.splitlines():
+    for line in said.splitlines():
         if found := re.search(r"Compiling entry function '(\w+)'", line):
             name = found.group(1)
             kernels[name] = {'registers': 0, 'spilled': 0, 'stack': 0}
@@ -119,13 +133,13 @@ def faults_of(name, row):
         yield 'the tensor cores are not used'
 
 
-def check(nvcc, nvdisasm, architectures, jobs):
+def check(compilers, nvdisasm, architectures, jobs):
     sources = sorted(FOLDER.glob('*.cu'))
     rows = []
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         tasks = [(source, architecture) for architecture in architectures for source in sources]
         for (source, architecture), (cubin, kernels) in zip(
-                tasks, pool.map(lambda task: compile_one(nvcc, *task, Path(folder)), tasks)):
+                tasks, pool.map(lambda task: compile_one(compilers, *task, Path(folder)), tasks)):
             names = demangle(list(kernels)) if kernels else {}
             functions = {}
             if nvdisasm and any(PRODUCTS.match(name) for name in names.values()):
@@ -157,6 +171,8 @@ def print_table(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n\n', maxsplit=1)[0])
     parser.add_argument('--arch', type=int, nargs='+', default=ARCHITECTURES, help='of sm_; default: %(default)s')
+    parser.add_argument('--ptxas-12', default=next(ROOT.glob('.venv-nvcc/lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas'), None),
+                        help='of CUDA 12.6; default: that of ./run build cuda')
     parser.add_argument('--nvdisasm', default=find('nvdisasm', '/usr/local/cuda/bin'), help='the program')
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--json', type=Path, help='each kernel')
@@ -167,7 +183,10 @@ def main():
         return 0
     if not options.nvdisasm:
         print("compiled.py: no nvdisasm, so instructions are not looked at. Remedy: pip install nvidia-cuda-nvdisasm, --nvdisasm")
-    rows = check(nvcc, options.nvdisasm, options.arch, options.jobs)
+    if ORIN in options.arch and not options.ptxas_12:
+        print('compiled.py: no ptxas of CUDA 12.6, so sm_87 is left out. Remedy: ./run build cuda, or --ptxas-12')
+        options.arch.remove(ORIN)
+    rows = check((nvcc, options.ptxas_12), options.nvdisasm, options.arch, options.jobs)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     print_table(rows)

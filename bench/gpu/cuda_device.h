@@ -13,7 +13,7 @@
 
 namespace outrider::gpu {
 
-// Throws unless the runtime's code is success.
+// Throws unless the driver's code is success.
 void require_cuda(int code, const char* what);
 
 struct DeviceFacts {
@@ -21,8 +21,9 @@ struct DeviceFacts {
   int multiprocessors = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t cache_bytes = 0;  // L2
-  int driver = 0, runtime = 0;   // versions
+  int driver = 0;                // version
 };
+// Those of GPU 0, which is the thread's current one.
 DeviceFacts device_facts();
 
 // Pieces of one allocation, with filled gaps between them that read() finds changed.

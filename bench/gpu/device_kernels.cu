@@ -9,51 +9,67 @@ namespace {
 constexpr int kFillThreads = 256;
 constexpr int kReadThreads = 256;
 constexpr int kReadPieces = 4;  // of 16 bytes, a thread's at one time
+constexpr unsigned kFillBlocks = 4096;
+constexpr unsigned kReadBlocks = 132 * 8;
 
-OUTRIDER_KERNEL fill(cuda::Four* to, std::int64_t count, std::uint32_t seed) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kFillThreads;
+struct Filled {
+  cuda::Four* to;
+  std::int64_t count;
+  std::uint32_t seed;
+};
+OUTRIDER_KERNEL fill(OUTRIDER_ARGUMENT Filled filled) {
+  const std::int64_t step = std::int64_t{kFillBlocks} * kFillThreads;
   for (std::int64_t i =
            static_cast<std::int64_t>(cuda::block_x()) * kFillThreads + cuda::thread_index();
-       i < count; i += step) {
+       i < filled.count; i += step) {
     std::uint32_t word[4];
     for (int w = 0; w < 4; ++w) {
-      std::uint32_t x = static_cast<std::uint32_t>(i * 4 + w) * 0x9e3779b1u + seed;
+      std::uint32_t x = static_cast<std::uint32_t>(i * 4 + w) * 0x9e3779b1u + filled.seed;
       x = (x ^ (x >> 16)) * 0x85ebca6bu;
       x = (x ^ (x >> 13)) * 0xc2b2ae35u;
       word[w] = (x ^ (x >> 16)) & 0x3f3f3f3fu;
     }
-    to[i] = {word[0], word[1], word[2], word[3]};
+    filled.to[i] = {word[0], word[1], word[2], word[3]};
   }
 }
 
-OUTRIDER_KERNEL read_all(const cuda::Four* from, std::int64_t count, float* out) {
+struct ReadBytes {
+  const cuda::Four* from;
+  std::int64_t count;
+  float* out;
+};
+OUTRIDER_KERNEL read_all(OUTRIDER_ARGUMENT ReadBytes bytes) {
   constexpr int kBlock = kReadThreads * kReadPieces;
   std::uint32_t sum = 0;
-  for (std::int64_t at = static_cast<std::int64_t>(cuda::block_x()) * kBlock; at < count;
-       at += static_cast<std::int64_t>(gridDim.x) * kBlock) {
+  for (std::int64_t at = static_cast<std::int64_t>(cuda::block_x()) * kBlock; at < bytes.count;
+       at += std::int64_t{kReadBlocks} * kBlock) {
     cuda::Four piece[kReadPieces];
     OUTRIDER_UNROLLED
     for (int i = 0; i < kReadPieces; ++i) {
-      piece[i] = from[at + i * kReadThreads + cuda::thread_index()];
+      piece[i] = bytes.from[at + i * kReadThreads + cuda::thread_index()];
     }
     OUTRIDER_UNROLLED
     for (int i = 0; i < kReadPieces; ++i) sum += piece[i].x ^ piece[i].y ^ piece[i].z ^ piece[i].w;
   }
-  if (sum == 1) out[cuda::block_x()] = 1.0f;
+  if (sum == 1) bytes.out[cuda::block_x()] = 1.0f;
 }
 
-OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCeilingThreads, 4) fuse(int rounds, float* out) {
+struct Ceiling {
+  int rounds;
+  float* out;
+};
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCeilingThreads, 4) fuse(OUTRIDER_ARGUMENT Ceiling of) {
   const int thread = cuda::block_x() * kCeilingThreads + cuda::thread_index();
   float sums[kCeilingOperations];
   const float a = 1.0f + static_cast<float>(thread) * 1e-9f, b = static_cast<float>(thread) * 1e-3f;
   for (float& sum : sums) sum = b;
-  for (int r = 0; r < rounds; ++r) {
+  for (int r = 0; r < of.rounds; ++r) {
     OUTRIDER_UNROLLED
     for (float& sum : sums) sum = cuda::fused(sum, a, b);
   }
   float total = 0.0f;
   for (const float sum : sums) total += sum;
-  out[thread] = total;
+  of.out[thread] = total;
 }
 
 // cuda::multiply_bytes() onto the sums.
@@ -65,42 +81,40 @@ OUTRIDER_DEVICE void add_products(std::int32_t (&sums)[4], const std::uint32_t (
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCeilingThreads, 4) multiply_all(int rounds, float* out) {
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCeilingThreads, 4) multiply_all(OUTRIDER_ARGUMENT Ceiling of) {
   const int thread = cuda::block_x() * kCeilingThreads + cuda::thread_index();
   std::int32_t sums[kCeilingOperations][4] = {};
   const std::uint32_t w = static_cast<std::uint32_t>(thread) * 0x01010101u;
   const std::uint32_t a[4] = {w, w + 1, w + 2, w + 3}, b[2] = {w + 5, w + 7};
-  for (int r = 0; r < rounds; ++r) {
+  for (int r = 0; r < of.rounds; ++r) {
     OUTRIDER_UNROLLED
     for (auto& sum : sums) add_products(sum, a, b);
   }
   std::int32_t total = 0;
   for (const auto& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];
-  out[thread] = static_cast<float>(total);
-}
-
-cudaStream_t stream_of(Stream stream) {
-  return static_cast<cudaStream_t>(stream);
+  of.out[thread] = static_cast<float>(total);
 }
 
 }  // namespace
 
 void fill_with_numbers(std::byte* to, std::int64_t bytes, std::uint32_t seed, Stream stream) {
-  fill<<<4096, kFillThreads, 0, stream_of(stream)>>>(reinterpret_cast<cuda::Four*>(to), bytes / 16,
-                                                     seed);
+  cuda::launch<&fill>({kFillBlocks, 1, 1, kFillThreads, 0}, stream,
+                      Filled{reinterpret_cast<cuda::Four*>(to), bytes / 16, seed});
 }
 
 void read_bytes(const std::byte* from, std::int64_t bytes, float* out, Stream stream) {
-  read_all<<<132 * 8, kReadThreads, 0, stream_of(stream)>>>(
-      reinterpret_cast<const cuda::Four*>(from), bytes / 16, out);
+  cuda::launch<&read_all>({kReadBlocks, 1, 1, kReadThreads, 0}, stream,
+                          ReadBytes{reinterpret_cast<const cuda::Four*>(from), bytes / 16, out});
 }
 
 void run_fused(int blocks, int rounds, float* out, Stream stream) {
-  fuse<<<blocks, kCeilingThreads, 0, stream_of(stream)>>>(rounds, out);
+  cuda::launch<&fuse>({static_cast<unsigned>(blocks), 1, 1, kCeilingThreads, 0}, stream,
+                      Ceiling{rounds, out});
 }
 
 void run_byte_products(int blocks, int rounds, float* out, Stream stream) {
-  multiply_all<<<blocks, kCeilingThreads, 0, stream_of(stream)>>>(rounds, out);
+  cuda::launch<&multiply_all>({static_cast<unsigned>(blocks), 1, 1, kCeilingThreads, 0}, stream,
+                              Ceiling{rounds, out});
 }
 
 }  // namespace outrider::gpu

@@ -6,10 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+
+#include "common/engine/model/cuda/device/gpu_kernel.h"
 
 namespace outrider::gpu {
 
-using Stream = void*;
+using cuda::Stream;
 
 // Bytes that are numbers below 2 as f16, bf16 and f32; a multiple of 16 of them.
 void fill_with_numbers(std::byte* to, std::int64_t bytes, std::uint32_t seed, Stream stream);
@@ -25,3 +28,10 @@ void run_fused(int blocks, int rounds, float* out, Stream stream);
 void run_byte_products(int blocks, int rounds, float* out, Stream stream);
 
 }  // namespace outrider::gpu
+
+namespace outrider::cuda {
+
+// Their machine code, for add_images().
+std::span<const GpuImage> check_images();
+
+}  // namespace outrider::cuda

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/gpu/layer_launches.h"
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "bench/gpu/device_kernels.h"
 #include "common/engine/model/cpu/kernels/weight_memory.h"
+#include "common/engine/model/cuda/device/cuda_driver.h"
 #include "common/engine/model/cuda/kernels/lane_panels.h"
 
 namespace outrider::gpu {
@@ -49,9 +48,10 @@ cuda::HeadPlacement drawn_placement(CudaMemory& memory, std::int64_t rows) {
 }  // namespace
 
 void copy_on_device(std::byte* to, const std::byte* from, std::int64_t bytes, void* stream) {
-  require_cuda(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice,
-                               static_cast<cudaStream_t>(stream)),
-               "cudaMemcpyAsync");
+  require_cuda(cuda::cuda_driver().copy_on_device(
+                   reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from),
+                   static_cast<std::size_t>(bytes), static_cast<CUstream>(stream)),
+               "a copy on the device");
 }
 
 AttentionLaunch::AttentionLaunch(CudaMemory& memory, const cuda::Heads& shape, std::int64_t rows,

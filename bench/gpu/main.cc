@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "bench/gpu/cuda_device.h"
+#include "bench/gpu/device_kernels.h"
 #include "bench/gpu/model_check.h"
 #include "bench/gpu/speed.h"
 #include "common/base/output_file.h"
 #include "common/base/vector_targets.h"
 #include "common/engine/model/cuda/cases/kernel_cases.h"
 #include "common/engine/model/cuda/device/cuda_device.h"
+#include "common/engine/model/cuda/device/gpu_kernel.h"
 
 namespace outrider::gpu {
 namespace {
@@ -136,6 +138,7 @@ struct Options {
   bool is_quick = false;
   bool only_bits = false;
   bool only_speed = false;
+  bool only_compiled = false;
   std::uint64_t seed = 1;
   ModelCheckOptions model = {.measures = true, .kv_bytes = std::int64_t{4} << 30};
 };
@@ -149,11 +152,27 @@ bool check_whole_model(const Options& options, json& rows) {
   return check->holds;
 }
 
+// Whether the program has machine code of all kernels that it launches.
+int print_compiled() {
+  const std::size_t kernels = cuda::launched_kernels().size();
+  std::size_t missing = 0;
+  for (const cuda::GpuCode& made : cuda::architectures()) {
+    const std::vector<std::string> without = cuda::kernels_without_code(made.architecture);
+    std::printf("sm_%d: %zu of %zu kernels, by CUDA %d.%d\n", made.architecture,
+                kernels - without.size(), kernels, made.toolkit / 1000, made.toolkit % 1000 / 10);
+    for (const std::string& name : without) std::printf("MISSING: %s\n", name.c_str());
+    missing += without.size();
+  }
+  return missing == 0 && kernels > 0 ? 0 : 1;
+}
+
 int run(const Options& options) {
   const auto begin = std::chrono::steady_clock::now();
+  const auto device = cuda::make_cuda_device();
+  if (!device.ok()) throw std::runtime_error(device.status().message());
   const DeviceFacts facts = device_facts();
-  std::printf("%s, %d multiprocessors, driver %d, runtime %d\n", facts.name.c_str(),
-              facts.multiprocessors, facts.driver, facts.runtime);
+  std::printf("%s, %d multiprocessors, driver %d\n", facts.name.c_str(), facts.multiprocessors,
+              facts.driver);
   json report = {{"device", facts.name},
                  {"multiprocessors", facts.multiprocessors},
                  {"memory_bytes", facts.memory_bytes},
@@ -217,12 +236,16 @@ int main(int argc, char** argv) {
   app.add_flag("--quick", options.is_quick, "Fewer shapes, shorter runs");
   app.add_flag("--only-bits", options.only_bits, "No measurements");
   app.add_flag("--only-speed", options.only_speed, "No comparison");
+  app.add_flag("--compiled", options.only_compiled,
+               "Only list for which architectures the kernels are in this program; needs no GPU");
   app.add_option("--model", options.model.model, "Also a model's directory or file");
   app.add_option("--dtype", options.model.dtypes, "The model's, one or more")->delimiter(',');
   app.add_option("--cases", options.model.cases, "Of the rows check, 0 to 14")
       ->check(CLI::Range(0, 14));
   app.add_option("--seed", options.seed, "Of the drawn inputs");
   CLI11_PARSE(app, argc, argv);
+  outrider::cuda::add_images(outrider::cuda::check_images());
+  if (options.only_compiled) return outrider::gpu::print_compiled();
   try {
     return outrider::gpu::run(options);
   } catch (const std::exception& error) {

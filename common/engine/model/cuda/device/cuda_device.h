@@ -1,4 +1,4 @@
-// GPUs as a DeviceApi, by the CUDA runtime.
+// GPUs as a DeviceApi, by NVIDIA's driver.
 //
 // Thread rule: as device_api.h. SPDX-License-Identifier: Apache-2.0
 #pragma once

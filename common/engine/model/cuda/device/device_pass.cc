@@ -159,7 +159,7 @@ Result<Graph> DevicePass::find_graph(const GraphKey& key) {
 }
 
 Result<Graph> DevicePass::record(const GraphKey& key) {
-  api_.use(0);  // before the graph: see CudaDevice::make_current()
+  api_.use(0);  // before the graph: see use_gpu()
   api_.begin_graph(main());
   if (parts_.size() > 1) api_.record(parts_.front().ready(), main());
   for (const DevicePart& part : std::span(parts_).subspan(1)) {

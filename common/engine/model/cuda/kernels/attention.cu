@@ -416,10 +416,10 @@ void run_values(const AttentionBatch& batch, Stream stream) {
   if (blocks <= limits.multiprocessors) {
     bytes = std::max(bytes, static_cast<std::size_t>(limits.shared / 2));
   }
-  launch(&add_part<T, kEach>,
-         {static_cast<unsigned>(columns), static_cast<unsigned>(task.shape.kv_heads),
-          static_cast<unsigned>(task.num_bundles), kValueThreads, bytes, start_for(task.num_rows)},
-         stream, batch);
+  launch<&add_part<T, kEach>>(
+      {static_cast<unsigned>(columns), static_cast<unsigned>(task.shape.kv_heads),
+       static_cast<unsigned>(task.num_bundles), kValueThreads, bytes, start_for(task.num_rows)},
+      stream, batch);
 }
 
 template <class T>
@@ -455,11 +455,10 @@ void combine_parts(const Attention& attention, const RowsOf& out, std::byte* qua
                        static_cast<int>(pad_to_lanes(shape.head_dim))};
   constexpr std::int64_t kGroups = kCombineThreads / kWarpLanes;
   const std::int64_t groups = (shape.heads * shape.head_dim + 31) / 32;
-  launch(&combine_row,
-         {static_cast<unsigned>((groups + kGroups - 1) / kGroups),
-          static_cast<unsigned>(attention.num_rows), 1, kCombineThreads, 0,
-          start_for(attention.num_rows)},
-         stream, row);
+  launch<&combine_row>({static_cast<unsigned>((groups + kGroups - 1) / kGroups),
+                        static_cast<unsigned>(attention.num_rows), 1, kCombineThreads, 0,
+                        start_for(attention.num_rows)},
+                       stream, row);
 }
 
 }  // namespace outrider::cuda

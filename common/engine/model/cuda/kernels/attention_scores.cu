@@ -123,9 +123,8 @@ void run(const AttentionBatch& batch, Stream stream) {
   const auto stride = static_cast<std::size_t>(batch.stride);
   const std::size_t bytes = kBlock * (stride * sizeof(T) + 16) +
                             kMaxBundle * stride * sizeof(float) + kBlock * sizeof(std::int32_t);
-  launch(&score_block<T>,
-         {blocks, kv_heads, bundles, kScoreThreads, bytes, start_for(task.num_rows)}, stream,
-         batch);
+  launch<&score_block<T>>(
+      {blocks, kv_heads, bundles, kScoreThreads, bytes, start_for(task.num_rows)}, stream, batch);
 }
 
 }  // namespace

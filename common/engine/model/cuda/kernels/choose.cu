@@ -353,11 +353,11 @@ void choose_tokens(const TokenChoices& choices, std::int64_t rows, bool has_filt
                    Stream stream) {
   const auto chunks = static_cast<unsigned>((choices.tokens + kChunk - 1) / kChunk);
   const auto all = static_cast<unsigned>(rows);
-  launch(&find_largest, {chunks, all, 1, kThreads, 0}, stream, choices);
+  launch<&find_largest>({chunks, all, 1, kThreads, 0}, stream, choices);
   if (has_filters) {
-    launch(&filter_row, {all, 1, 1, kFilterThreads, sizeof(Buckets)}, stream, choices);
+    launch<&filter_row>({all, 1, 1, kFilterThreads, sizeof(Buckets)}, stream, choices);
   }
-  launch(&choose_token, {chunks, all, 1, kThreads, sizeof(float)}, stream, choices);
+  launch<&choose_token>({chunks, all, 1, kThreads, sizeof(float)}, stream, choices);
 }
 
 }  // namespace outrider::cuda

@@ -2,6 +2,9 @@
 // compiler does (fibers.h). Arithmetic is IEEE's with one rounding an operation on both sides, and
 // fused only in fused().
 //
+// A program for a GPU has both: nvcc makes machine code of the kernels (gpu_code.h), the host's
+// compiler what launches them, with OUTRIDER_ON_GPU. Kernels are then named there and never run.
+//
 // Included by files that hold kernels. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +15,6 @@
 #include <type_traits>
 
 #ifdef __CUDACC__
-#include <cuda_runtime.h>
 #define OUTRIDER_KERNEL __global__ void
 #define OUTRIDER_DEVICE __device__ __forceinline__
 #define OUTRIDER_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
@@ -33,6 +35,10 @@
 #define OUTRIDER_UNROLLED_BY_FOUR
 #define OUTRIDER_NOT_UNROLLED
 #endif
+#ifdef OUTRIDER_ON_GPU
+#include "common/engine/model/cuda/device/gpu_kernel.h"
+#endif
+#include "common/engine/model/cuda/kernels/grid.h"
 
 namespace outrider::cuda {
 
@@ -382,41 +388,15 @@ OUTRIDER_DEVICE float exponential(float x) {
   return multiply(multiply(value, scale_1), scale_2);
 }
 
-// A stream of the device: a cudaStream_t, or a queue of fibers' work. Null: the default one, or
-// at once.
-using Stream = void*;
-
 // The limits of the device.
-struct DeviceLimits {
-  int multiprocessors;
-  int block_shared;  // bytes of shared memory that a block may have
-  int shared;        // and a multiprocessor has
-  bool overlaps;     // kernels of a stream may, see allow_next()
-};
 inline const DeviceLimits& device_limits() {
-#ifdef __CUDACC__
-  static const DeviceLimits limits = [] {
-    int device = 0;
-    DeviceLimits of{};
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&of.multiprocessors, cudaDevAttrMultiProcessorCount, device);
-    cudaDeviceGetAttribute(&of.block_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    cudaDeviceGetAttribute(&of.shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
-    int major = 0;
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    of.overlaps = major >= 9;
-    return of;
-  }();
+#ifdef OUTRIDER_ON_GPU
+  return gpu_limits();
 #else
   static const DeviceLimits limits{132, 227 << 10, 228 << 10, false};
-#endif
   return limits;
+#endif
 }
-
-// Whether a kernel may begin while the one before it in its stream ends, if the device can. It pays
-// where a kernel has weights to read and little to compute: its blocks are spread among what the
-// other leaves free, not evenly.
-enum class Start : std::uint8_t { kBehindPrevious, kBesidePrevious };
 
 // The most rows for which the start of a kernel takes as long as its work, for products and for
 // kernels of rows and attention, which leave more free for the blocks of the next one.
@@ -426,36 +406,17 @@ inline Start start_for(std::int64_t rows) {
   return rows <= kMaxRowsBeside ? Start::kBesidePrevious : Start::kBehindPrevious;
 }
 
-struct Grid {
-  unsigned x, y, z;
-  unsigned threads;
-  std::size_t shared_bytes;  // at most what the device has for a block
-  Start start = Start::kBehindPrevious;
-};
-
-template <class... Parameters>
-void launch(void (*kernel)(Parameters...), const Grid& grid, Stream stream,
-            const Parameters&... arguments) {
+// Runs kKernel, which takes one argument.
+template <auto kKernel, class Argument>
+void launch(const Grid& grid, [[maybe_unused]] Stream stream, const Argument& argument) {
+  static_assert(std::is_same_v<decltype(kKernel), void (*)(Argument)>);
 #ifdef __CUDACC__
-  if (grid.shared_bytes > 48 << 10) {
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(grid.shared_bytes));
-  }
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(grid.x, grid.y, grid.z);
-  config.blockDim = dim3(grid.threads);
-  config.dynamicSmemBytes = grid.shared_bytes;
-  config.stream = static_cast<cudaStream_t>(stream);
-  config.attrs = &attribute;
-  const bool is_beside = grid.start == Start::kBesidePrevious && device_limits().overlaps;
-  config.numAttrs = is_beside ? 1 : 0;
-  cudaLaunchKernelEx(&config, kernel, arguments...);
+  static_cast<void>(kKernel);  // so that its machine code is made; the host's compiler launches it
+#elif defined(OUTRIDER_ON_GPU)
+  kernel_on_gpu<kKernel>().launch(grid, stream, &argument);
 #else
   fibers::start_grid(static_cast<fibers::WorkQueue*>(stream), {grid.x, grid.y, grid.z},
-                     grid.threads, grid.shared_bytes, [=] { kernel(arguments...); });
+                     grid.threads, grid.shared_bytes, [=] { kKernel(argument); });
 #endif
 }
 

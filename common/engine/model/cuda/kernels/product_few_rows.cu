@@ -259,8 +259,8 @@ void run(const Product* products, int count, const MatmulInput& x, Stream stream
   }
   const auto shared_bytes = static_cast<std::size_t>(batch.stages * Block::kStage);
   const Start start = kRowTiles == 1 ? Start::kBesidePrevious : Start::kBehindPrevious;
-  launch(&few_rows<F, kRowTiles, kDepth>,
-         {blocks, row_blocks, 1, Block::kThreads, shared_bytes, start}, stream, batch);
+  launch<&few_rows<F, kRowTiles, kDepth>>(
+      {blocks, row_blocks, 1, Block::kThreads, shared_bytes, start}, stream, batch);
 }
 
 }  // namespace

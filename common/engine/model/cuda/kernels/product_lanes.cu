@@ -198,8 +198,8 @@ void run(const LaneBatch& batch, unsigned blocks, Stream stream) {
   const auto row_blocks =
       static_cast<unsigned>((batch.rows + Block::kBlockRows - 1) / Block::kBlockRows);
   const Start start = batch.rows == 1 ? Start::kBesidePrevious : Start::kBehindPrevious;
-  launch(&multiply_lanes_block<Block>,
-         {blocks, row_blocks, 1, Block::kThreads, Block::kBytes, start}, stream, batch);
+  launch<&multiply_lanes_block<Block>>(
+      {blocks, row_blocks, 1, Block::kThreads, Block::kBytes, start}, stream, batch);
 }
 
 template <WeightType kType>

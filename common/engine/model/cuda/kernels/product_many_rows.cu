@@ -196,7 +196,7 @@ void run(const Product* products, int count, const MatmulInput& x, Stream stream
   unsigned blocks = 0;
   const QuantizedBatch batch = make_batch(products, count, x, kBlockOutputs, blocks);
   const auto row_blocks = static_cast<unsigned>((x.rows + Block::kRows - 1) / Block::kRows);
-  launch(&many_rows<F, kTiles>, {blocks, row_blocks, 1, kThreads, Block::kBytes}, stream, batch);
+  launch<&many_rows<F, kTiles>>({blocks, row_blocks, 1, kThreads, Block::kBytes}, stream, batch);
 }
 
 // Rows of a block: of 16, 32 or 64, what the multiprocessors are done with first by the times that

@@ -225,10 +225,9 @@ void norm_and_quantize(const RowsOf& x, const float* weight, float epsilon, floa
                     epsilon,
                     x.rows <= kMaxFewRows ? kNormShares : 1};
   const auto padded = static_cast<std::size_t>((x.count + 31) / 32 * 32);
-  launch(&norm_row,
-         {static_cast<unsigned>(x.rows), static_cast<unsigned>(row.shares), 1, kNormThreads,
-          (padded + 4) * sizeof(float), start_for(x.rows)},
-         stream, row);
+  launch<&norm_row>({static_cast<unsigned>(x.rows), static_cast<unsigned>(row.shares), 1,
+                     kNormThreads, (padded + 4) * sizeof(float), start_for(x.rows)},
+                    stream, row);
 }
 
 void silu_and_quantize(const RowsOf& gate, const float* up, std::byte* quantized, Stream stream) {
@@ -237,9 +236,9 @@ void silu_and_quantize(const RowsOf& gate, const float* up, std::byte* quantized
       groups_of(gate)};
   constexpr std::int64_t kGroups = kThreads / kWarpLanes;
   const auto blocks = static_cast<unsigned>(((gate.count + 31) / 32 + kGroups - 1) / kGroups);
-  launch(&silu_row,
-         {blocks, static_cast<unsigned>(gate.rows), 1, kThreads, 0, start_for(gate.rows)}, stream,
-         row);
+  launch<&silu_row>(
+      {blocks, static_cast<unsigned>(gate.rows), 1, kThreads, 0, start_for(gate.rows)}, stream,
+      row);
 }
 
 void embed(const void* table, WeightType type, const std::int32_t* tokens, const RowsOf& x,
@@ -247,16 +246,16 @@ void embed(const void* table, WeightType type, const std::int32_t* tokens, const
   const EmbeddedRow row{
       static_cast<const std::byte*>(table), tokens, x.values, static_cast<int>(x.count),
       static_cast<int>(x.stride),           type};
-  launch(&embed_row, {static_cast<unsigned>(x.rows), 1, 1, kThreads, 0}, stream, row);
+  launch<&embed_row>({static_cast<unsigned>(x.rows), 1, 1, kThreads, 0}, stream, row);
 }
 
 void place_heads(const HeadPlacement& placement, Stream stream) {
   const HeadBlock block{placement, static_cast<int>(pad_to_lanes(placement.shape.head_dim))};
   const auto heads = static_cast<unsigned>(placement.shape.heads + 2 * placement.shape.kv_heads);
-  launch(&place_head,
-         {static_cast<unsigned>(placement.rows), heads, 1, kHeadThreads,
-          static_cast<std::size_t>(block.stride + 4) * sizeof(float), start_for(placement.rows)},
-         stream, block);
+  launch<&place_head>(
+      {static_cast<unsigned>(placement.rows), heads, 1, kHeadThreads,
+       static_cast<std::size_t>(block.stride + 4) * sizeof(float), start_for(placement.rows)},
+      stream, block);
 }
 
 }  // namespace outrider::cuda

@@ -1,7 +1,7 @@
 // Memory for KV caches: what this machine and this process's control group have left after the
 // weights are loaded.
 //
-// Thread rule: pure functions, except for the files that free_memory() reads.
+// Thread rule: pure functions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,15 +13,12 @@
 
 namespace outrider {
 
-// The least of the machine's available memory, what the control groups above this process still
-// allow, and what it may still map. root: parent of proc and sys; "" except in tests.
-std::int64_t free_memory(const std::string& root = "");
-
 // Memory of a session of minimal length.
 std::int64_t smallest_session_bytes(const ModelInfo& model);
 
-// The bound for all KV caches. asked: --kv-cache-memory. If a session of minimal length does not
-// fit, INVALID_ARGUMENT, or RESOURCE_EXHAUSTED for auto, with the remedy.
+// The bound for all KV caches. asked: --kv-cache-memory. free_bytes: those of free_memory(). If a
+// session of minimal length does not fit, INVALID_ARGUMENT, or RESOURCE_EXHAUSTED for auto, with
+// the remedy.
 Result<std::int64_t> kv_cache_bytes(const std::string& asked, const ModelInfo& model,
                                     std::int64_t free_bytes);
 

@@ -14,6 +14,7 @@
 #include "cloud_server/options.h"
 #include "cloud_server/server.h"
 #include "common/base/address.h"
+#include "common/base/free_memory.h"
 #include "common/base/processors.h"
 #include "common/serving/cli/program.h"
 #include "common/serving/cli/resources.h"

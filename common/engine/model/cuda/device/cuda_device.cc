@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/free_memory.h"
 #include "common/engine/model/cuda/device/cuda_driver.h"
+#include "common/engine/model/cuda/device/device_room.h"
 #include "common/engine/model/cuda/device/gpu_choice.h"
 #include "common/engine/model/cuda/device/gpu_kernel.h"
 
@@ -62,15 +64,18 @@ class CudaDevice final : public DeviceApi {
     }
     return resource_exhausted("device cuda: " + std::to_string(bytes >> 20) + " MiB of " +
                               (kind == MemoryKind::kDevice ? "its memory" : "pinned memory") +
-                              " are needed and " + std::to_string(free_bytes(device) >> 20) +
-                              " MiB of the GPU's are free (" + reason(code) +
+                              " are needed and " + words_of(free_memory(device)) + " (" +
+                              reason(code) +
                               "). Remedy: a smaller model, --dtype int8 or int4, or fewer pages");
   }
-  std::int64_t free_bytes(int device) const override {
-    use_gpu(numbers_[static_cast<std::size_t>(device)]);
+  FreeMemory free_memory(int device) const override {
+    const int gpu = numbers_[static_cast<std::size_t>(device)];
+    use_gpu(gpu);
     std::size_t free = 0, total = 0;
     driver().memory_info(&free, &total);
-    return static_cast<std::int64_t>(free);
+    return {.on_device = static_cast<std::int64_t>(free),
+            .on_host = outrider::free_memory(),
+            .is_shared = attribute_of(gpu, CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0};
   }
   void free(MemoryKind kind, std::byte* memory) override {
     keep(kind == MemoryKind::kDevice ? driver().free(address_of(memory))

@@ -32,6 +32,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/engine/model/cuda/device/device_room.h"
 #include "common/engine/model/cuda/kernels/kernels.h"
 
 namespace outrider::cuda {
@@ -70,8 +71,7 @@ class DeviceApi {
   // bytes > 0; at a multiple of 256. Memory of the host is no device's. RESOURCE_EXHAUSTED names
   // what is needed and what is free.
   virtual Result<std::byte*> allocate(MemoryKind kind, std::int64_t bytes, int device) = 0;
-  // The free bytes of the device's memory; 0 if it is the host's.
-  virtual std::int64_t free_bytes(int device = 0) const = 0;
+  virtual FreeMemory free_memory(int device = 0) const = 0;
   // No work uses it any more.
   virtual void free(MemoryKind kind, std::byte* memory) = 0;
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "common/engine/model/cuda/device/device_room.h"
+
 namespace outrider::cuda {
 
 namespace {
@@ -28,16 +30,18 @@ Result<std::shared_ptr<DeviceKvMemory>> DeviceKvMemory::make(std::shared_ptr<Dev
     part.layout.kv_heads = split.kv_heads(device).count();
     part.stream = api->new_stream(device);
     if (part.layout.kv_heads == 0) continue;
-    const std::int64_t free = api->free_bytes(device);
-    if (bytes > 0 && free == 0) continue;  // the host's, which it gives page by page
+    const FreeMemory free = api->free_memory(device);
+    const bool is_bounded = free.is_shared || free.on_device > 0;
+    if (bytes > 0 && !is_bounded) continue;  // the host's, which it gives page by page
     const std::int64_t room =
-        free > 0 ? free / 10 * 9 : kHostKvBytes / layout.kv_heads * part.layout.kv_heads;
+        is_bounded ? room_for_kv(free) : kHostKvBytes / layout.kv_heads * part.layout.kv_heads;
     pages = std::min(pages, room / part.layout.page_bytes());
   }
   if (pages < 2) {
     return resource_exhausted("keys and values: not even one page of " +
                               std::to_string(layout.page_bytes() >> 10) +
-                              " KiB fits. Remedy: a smaller model, or --kv-dtype bf16");
+                              " KiB fits: " + words_of(api->free_memory()) +
+                              ". Remedy: a smaller model, or --kv-dtype bf16");
   }
   for (int device = 0; device < split.devices(); ++device) {
     Part& part = parts[static_cast<std::size_t>(device)];

@@ -108,6 +108,8 @@ Result<DeviceWeights> DeviceWeights::load(DeviceApi& api, std::shared_ptr<const 
             }
             return {};
           }));
+  // A second copy in the page cache would take the same memory until it is needed elsewhere.
+  if (api.free_memory().is_shared) weights.about_.files->weights.forget_pages();
   return weights;
 }
 

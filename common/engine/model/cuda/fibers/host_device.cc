@@ -101,8 +101,10 @@ class HostDevice final : public DeviceApi {
   const DeviceCounts& counts() const override { return counts_; }
 
   Result<std::byte*> allocate(MemoryKind kind, std::int64_t bytes, int device) override;
-  std::int64_t free_bytes(int device) const override {
-    return options_.limit > 0 ? options_.limit - arena(device).used : 0;
+  FreeMemory free_memory(int device) const override {
+    return {.on_device = options_.limit > 0 ? options_.limit - arena(device).used : 0,
+            .on_host = options_.host_free,
+            .is_shared = options_.is_integrated};
   }
   void free(MemoryKind kind, std::byte* memory) override;
 
@@ -253,7 +255,8 @@ Result<std::byte*> HostDevice::allocate(MemoryKind kind, std::int64_t bytes, int
     data = memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
   }
   if (data == nullptr) {
-    const std::string free = options_.limit > 0 ? std::to_string(free_bytes(device)) : "fewer";
+    const std::string free =
+        options_.limit > 0 ? std::to_string(free_memory(device).on_device) : "fewer";
     return resource_exhausted("device host-cuda: " + std::to_string(bytes) +
                               " bytes are needed and " + free +
                               " are free. Remedy: a smaller model or context");

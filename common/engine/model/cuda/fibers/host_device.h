@@ -25,6 +25,8 @@ struct HostDeviceOptions {
   std::uint64_t seed = 0;  // 0: work runs in the order in which it came, when it is waited for
   bool poisons = false;    // memory begins as numbers that no kernel makes; else as zeros
   std::int64_t limit = 0;  // bytes of memory that each device has; 0: as many as the system gives
+  bool is_integrated = false;  // its memory is the machine's, of which host_free is free
+  std::int64_t host_free = 0;  // bytes
   int devices = 1;
   bool is_fast = false;  // a wait for any work is one for all of it
 };

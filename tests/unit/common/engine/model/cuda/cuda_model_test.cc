@@ -423,5 +423,29 @@ TEST_F(CudaModelTest, KeysAndValuesTakeNoMoreThanIsFree) {
   EXPECT_EQ(pages(256 << 20, std::int64_t{1} << 40), pages(256 << 20, 0));
 }
 
+// A GPU without memory of its own shares the machine's, of which less may be free than it says.
+TEST_F(CudaModelTest, AnIntegratedGpusKeysAndValuesTakeNoMoreThanTheMachineHas) {
+  const auto files = small_model(directory_.path(), "llama", DType::kF32);
+  const auto load = [&](std::int64_t host_free, bool is_integrated) {
+    return cuda::make_cuda_model(
+        files,
+        cuda::make_host_device(
+            {.limit = 512 << 20, .is_integrated = is_integrated, .host_free = host_free}),
+        {});
+  };
+  const auto pages = [&](std::int64_t host_free, bool is_integrated) {
+    const auto model = load(host_free, is_integrated);
+    EXPECT_TRUE(model.ok()) << model.status().to_string();
+    return (*model)->info().most_kv_pages;
+  };
+  const auto of_card = pages(300 << 20, false), of_board = pages(300 << 20, true);
+  EXPECT_LT(of_board, of_card / 5) << "44 MiB beside the program's own 256, not 512";
+  EXPECT_EQ(pages(0, false), of_card);
+  const Status full = load(200 << 20, true).status();
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(full.message(),
+              testing::HasSubstr("200 MiB of the machine's, which the GPU shares, are free"));
+}
+
 }  // namespace
 }  // namespace outrider

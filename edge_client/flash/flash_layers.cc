@@ -71,6 +71,15 @@ Result<std::vector<const std::byte*>> FlashLayers::pin(ExtentReader& reader,
   return places;
 }
 
+Result<AnonymousMemory> FlashLayers::read_apart(ExtentReader& reader,
+                                                const StreamSection& section) {
+  OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory,
+                            AnonymousMemory::make(static_cast<std::int64_t>(section.bytes),
+                                                  section.name, "a smaller --memory-budget"));
+  OUTRIDER_RETURN_IF_ERROR(read_whole(reader, section, memory.as<std::byte>()));
+  return memory;
+}
+
 Status FlashLayers::stream(std::unique_ptr<ExtentReader> reader,
                            std::vector<StreamSection> sections, std::uint64_t ring_bytes,
                            SectionStreamOptions options) {

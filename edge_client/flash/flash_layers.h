@@ -27,6 +27,9 @@ namespace outrider {
 class FlashLayers : public LayerStore {
  public:
   void end_pass() override;
+  std::span<std::byte> buffers() override {
+    return stream_ != nullptr ? stream_->memory() : std::span<std::byte>();
+  }
 
   // The gate closes while a pass computes and opens while it waits; it outlives this.
   void set_gate(ComputeGate& gate) { gate_ = &gate; }
@@ -47,6 +50,8 @@ class FlashLayers : public LayerStore {
   // RESOURCE_EXHAUSTED.
   Result<std::vector<const std::byte*>> pin(ExtentReader& reader,
                                             std::span<const StreamSection> sections);
+  // Reads one section into memory of its own, for a device that keeps it.
+  static Result<AnonymousMemory> read_apart(ExtentReader& reader, const StreamSection& section);
   // Streams sections, numbered as the log numbers them, if there are any. options.on_read is
   // replaced.
   Status stream(std::unique_ptr<ExtentReader> reader, std::vector<StreamSection> sections,

@@ -52,6 +52,38 @@ void demand_experts(const ModelPack& pack, MemoryDemand& demand) {
       largest * static_cast<std::uint64_t>(std::min(2 * config.experts.used, config.experts.count));
 }
 
+// The output matrix stays: each pass uses it whole. A device pads some matrices.
+Result<MemoryPlan> plan_on_device(const ModelPack& pack, const FlashOptions& options,
+                                  std::uint64_t budget) {
+  const ModelConfig& config = pack.config();
+  OUTRIDER_ASSIGN_OR_RETURN(const CpuWeights weights, pack.weights());
+  OUTRIDER_ASSIGN_OR_RETURN(const DeviceNeeds needs, options.device->needs(weights));
+  MemoryDemand demand;
+  std::uint64_t padding = 0, largest = 0;
+  for (const StreamSection& section : sections_of(pack)) {
+    const std::uint64_t there = needs.layers[section.number];
+    padding += there - std::min(there, section.bytes);
+    largest = std::max(largest, section.bytes);
+    demand.layers.push_back(section.bytes);
+  }
+  const std::uint64_t head = demand.layers.back();
+  demand.layers.pop_back();
+  // A section that the device keeps is read before the memory of passes is there.
+  const std::uint64_t scratch =
+      std::max(needs.scratch + padding, largest - std::min(largest, needs.keys_and_values));
+  demand.fixed = {{"the program", kProgramBytes},
+                  {"the draft and early exits", options.other_bytes},
+                  {"keys and values of " + std::to_string(config.max_positions) + " positions",
+                   needs.keys_and_values},
+                  {"activations on device " + options.device->name, scratch},
+                  {"the output matrix", head}};
+  demand.device_buffers = needs.buffers;
+  OUTRIDER_ASSIGN_OR_RETURN(MemoryPlan plan, plan_memory(demand, budget));
+  plan.pinned_head = true;
+  plan.pinned_bytes += head;
+  return plan;
+}
+
 Result<MemoryDemand> demand_of(const ModelPack& pack, const FlashOptions& options) {
   const ModelConfig& config = pack.config();
   OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t kv,
@@ -138,9 +170,10 @@ EmbeddingRows embedding_rows(const ModelPack& pack) {
 }  // namespace
 
 Result<MemoryPlan> FlashModel::plan_for(const ModelPack& pack, const FlashOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(const MemoryDemand demand, demand_of(pack, options));
   const std::uint64_t budget =
       options.memory_budget > 0 ? options.memory_budget : std::numeric_limits<std::uint64_t>::max();
+  if (options.device) return plan_on_device(pack, options, budget);
+  OUTRIDER_ASSIGN_OR_RETURN(const MemoryDemand demand, demand_of(pack, options));
   if (pack.elastic() != nullptr) return plan_levels(pack, options, demand, budget);
   const std::string& level = options.level.empty() ? options.resident_level : options.level;
   if (!level.empty()) {
@@ -166,24 +199,45 @@ Result<std::unique_ptr<FlashModel>> FlashModel::open(ModelPack pack, const Flash
   self->bandwidth_ = options.bandwidth;
   self->kv_dtype_ = options.kv_dtype;
   OUTRIDER_ASSIGN_OR_RETURN(CpuWeights weights, self->pack_.weights());
-  if (!options.level.empty()) {
-    weights = weights_of_level(weights, self->levels().front());
-  }
-  const auto open_layers = self->has_experts() ? &StreamedExperts::open : &StreamedLayers::open;
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
+                            options.device ? self->on_device(std::move(weights), options, clock)
+                                           : self->on_cpu(std::move(weights), options, clock));
+  OUTRIDER_ASSIGN_OR_RETURN(self->model_, self->checked(std::move(model)));
+  OUTRIDER_RETURN_IF_ERROR(tensors.get());
+  return self;
+}
+
+Result<std::unique_ptr<Model>> FlashModel::on_cpu(CpuWeights weights, const FlashOptions& options,
+                                                  Clock& clock) {
+  if (!options.level.empty()) weights = weights_of_level(weights, levels().front());
+  const auto open_layers = has_experts() ? &StreamedExperts::open : &StreamedLayers::open;
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<FlashLayers> layers,
-      open_layers(self->pack_, weights, self->plan_, options.reading, options.bandwidth, clock));
-  self->layers_ = layers.get();
+      open_layers(pack_, weights, plan_, options.reading, options.bandwidth, clock));
+  layers_ = layers.get();
   if (options.gate != nullptr) layers->set_gate(*options.gate);
-  if (!self->has_experts()) self->by_level_ = static_cast<StreamedLayers*>(layers.get());
+  if (!has_experts()) by_level_ = static_cast<StreamedLayers*>(layers.get());
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<Model> model,
       make_cpu_model(std::move(weights), std::move(layers),
                      {.kv_dtype = options.kv_dtype, .threads = options.threads}));
-  self->cpu_ = model.get();
-  OUTRIDER_ASSIGN_OR_RETURN(self->model_, self->checked(std::move(model)));
-  OUTRIDER_RETURN_IF_ERROR(tensors.get());
-  return self;
+  cpu_ = model.get();
+  return model;
+}
+
+// The cores are free while a device computes, so no gate closes.
+Result<std::unique_ptr<Model>> FlashModel::on_device(CpuWeights weights,
+                                                     const FlashOptions& options, Clock& clock) {
+  device_ = options.device->name;
+  const auto open = [&](LayerKeeper& keeper) -> Result<std::unique_ptr<LayerStore>> {
+    OUTRIDER_ASSIGN_OR_RETURN(const CpuWeights mapped, pack_.weights());
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<FlashLayers> layers,
+                              StreamedLayers::open_beside(pack_, mapped, plan_, options.reading,
+                                                          options.bandwidth, clock, keeper));
+    layers_ = layers.get();
+    return std::unique_ptr<LayerStore>(std::move(layers));
+  };
+  return options.device->make({std::move(weights), plan_.pinned_layers, open});
 }
 
 Result<std::unique_ptr<Model>> FlashModel::checked(std::unique_ptr<Model> model) const {
@@ -234,6 +288,7 @@ std::string FlashModel::about() const {
                      (plan_.pinned_head && !has_experts() ? " and the output matrix" : "") +
                      " in memory (" + mib_text(plan_.pinned_bytes) + ")";
   if (has_experts()) text = "the experts of " + text + ", and all that is no expert";
+  if (!device_.empty()) text = "on device " + device_ + ": " + text;
   if (plan_.streamed_bytes == 0) return text;
   text += ", " + mib_text(plan_.streamed_bytes) +
           (has_experts() ? " of others, of which a pass reads those that its rows go to, through "

@@ -15,6 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/engine/model/cpu/model_pack.h"
+#include "common/engine/model/cpu/streaming_device.h"
 #include "common/engine/model/model.h"
 #include "edge_client/flash/compute_gate.h"
 #include "edge_client/flash/extent_reader.h"
@@ -32,7 +33,9 @@ struct FlashOptions {
   std::optional<Position> max_context = {};  // positions of a cache
   ExtentReaderOptions reading = {};
   ComputeGate* gate = nullptr;  // closed while a pass computes; null: none
-  double bandwidth = 0;         // bytes per second of an emulated device; 0: as fast as this one
+  // That computes in place of the CPU, and keeps what stays in memory; without levels and experts.
+  std::optional<StreamingDevice> device = {};
+  double bandwidth = 0;  // bytes per second of an emulated device; 0: as fast as this one
   // The names of an elastic model's levels: the largest one that is read, where empty means the
   // full one; and one that is in memory whole, with the output matrix, where empty means as large a
   // one as the budget allows.
@@ -42,14 +45,16 @@ struct FlashOptions {
 
 class FlashModel final {
  public:
-  // Errors: those of ModelPack::open() and plan_memory(); of reading what stays in memory.
+  // Errors: those of ModelPack::open() and plan_memory(); of reading what stays in memory; of the
+  // device.
   static Result<std::unique_ptr<FlashModel>> open(const std::string& path,
                                                   const FlashOptions& options, Clock& clock);
   // The same of a pack that is open, with that one's context.
   static Result<std::unique_ptr<FlashModel>> open(ModelPack pack, const FlashOptions& options,
                                                   Clock& clock);
 
-  // The plan by which open() will spend the budget; reads no weights. Errors: of plan_memory().
+  // The plan by which open() will spend the budget; reads no weights. Errors: of plan_memory() and
+  // of the device's needs.
   static Result<MemoryPlan> plan_for(const ModelPack& pack, const FlashOptions& options);
 
   // The full model, or the largest level that is read.
@@ -73,6 +78,10 @@ class FlashModel final {
  private:
   explicit FlashModel(ModelPack pack) : pack_(std::move(pack)) {}
   bool has_experts() const { return pack_.config().experts.count > 0; }
+  Result<std::unique_ptr<Model>> on_cpu(CpuWeights weights, const FlashOptions& options,
+                                        Clock& clock);
+  Result<std::unique_ptr<Model>> on_device(CpuWeights weights, const FlashOptions& options,
+                                           Clock& clock);
   Result<std::unique_ptr<Model>> checked(std::unique_ptr<Model> model) const;
   std::string levels_text() const;
 
@@ -80,8 +89,9 @@ class FlashModel final {
   MemoryPlan plan_;
   double bandwidth_ = 0;
   std::string kv_dtype_;
+  std::string device_;                  // empty: the CPU
   FlashLayers* layers_ = nullptr;       // model_'s
-  StreamedLayers* by_level_ = nullptr;  // the same; null: it has experts
+  StreamedLayers* by_level_ = nullptr;  // the same; null: it has experts, or a device computes
   Model* cpu_ = nullptr;                // what model_ stands before
   std::unique_ptr<Model> model_;
 };

@@ -40,7 +40,9 @@ MemoryPlan plan_with(const MemoryDemand& demand, std::size_t pinned_layers, bool
   // With few left, a ring that holds them all is smaller.
   plan.ring_bytes =
       std::min(demand.ring > 0 ? demand.ring : ring_for(streamed), plan.streamed_bytes);
-  plan.total_bytes = fixed_bytes(demand) + plan.pinned_bytes + plan.ring_bytes;
+  plan.device_buffer_bytes = streamed.empty() ? 0 : demand.device_buffers;
+  plan.total_bytes =
+      fixed_bytes(demand) + plan.pinned_bytes + plan.ring_bytes + plan.device_buffer_bytes;
   return plan;
 }
 

@@ -31,6 +31,8 @@ struct MemoryDemand {
   std::uint64_t head = 0;             // the output matrix
   // The bytes of the buffers where a part of the layers is streamed; 0: enough for two neighbours.
   std::uint64_t ring = 0;
+  // Beside them, of a device that computes what is streamed: its own buffers.
+  std::uint64_t device_buffers = 0;
 };
 
 struct MemoryPlan {
@@ -42,8 +44,9 @@ struct MemoryPlan {
   bool pinned_head = false;
   std::uint64_t pinned_bytes = 0;
   std::uint64_t ring_bytes = 0;  // of the buffers that the others are streamed through; 0: none are
-  std::uint64_t streamed_bytes = 0;  // read in each pass; of experts, at most
-  std::uint64_t total_bytes = 0;     // of everything, at most the budget
+  std::uint64_t device_buffer_bytes = 0;  // of the device that computes what is streamed
+  std::uint64_t streamed_bytes = 0;       // read in each pass; of experts, at most
+  std::uint64_t total_bytes = 0;          // of everything, at most the budget
 };
 
 // Two layers that follow each other always fit the buffers, so that one is read while the other

@@ -43,6 +43,7 @@ SectionStream::SectionStream(std::unique_ptr<ExtentReader> reader,
                              Clock& clock)
     : reader_(std::move(reader)),
       memory_(std::move(ring)),
+      ring_bytes_(ring_bytes),
       options_(options),
       clock_(clock),
       sections_(std::move(sections)),

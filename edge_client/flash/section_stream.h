@@ -99,6 +99,8 @@ class SectionStream final {
   void replace(std::vector<StreamSection> sections);
 
   StreamStats stats() const;
+  // The ring, to which all sections are read.
+  std::span<std::byte> memory() const { return {memory_.as<std::byte>(), ring_bytes_}; }
 
  private:
   // A section that is in the ring or on its way.
@@ -133,6 +135,7 @@ class SectionStream final {
 
   const std::unique_ptr<ExtentReader> reader_;
   const AnonymousMemory memory_;
+  const std::size_t ring_bytes_;
   const SectionStreamOptions options_;
   Clock& clock_;
 

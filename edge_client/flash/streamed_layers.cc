@@ -84,25 +84,64 @@ Result<std::unique_ptr<FlashLayers>> StreamedLayers::open(const ModelPack& pack,
                                                           double bandwidth, Clock& clock) {
   std::unique_ptr<StreamedLayers> self(new StreamedLayers(pack, weights, clock));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ExtentReader> reader, self->open_reader(pack, reading));
-  const auto layers = std::ssize(weights.layers);
-  self->all_extents_ = self->extents_ = std::max<std::size_t>(plan.extents, 1);
-  std::vector<StreamSection> pinned;
-  for (std::int64_t i = 0; i <= layers; ++i) {
-    const bool whole = i < layers ? i < plan.pinned_layers : plan.pinned_head;
-    const std::size_t all = i < layers ? self->all_extents_ : 1;
-    const std::size_t first = whole ? all : i < layers ? plan.resident_extents : 0;
-    pinned.push_back(layer_section(pack, i, 0, first));
-    self->places_.push_back({.pinned = {pinned.back().offset, pinned.back().bytes, nullptr},
-                             .first_streamed = first,
-                             .section = std::nullopt,
-                             .streamed = {}});
-  }
+  const std::vector<StreamSection> pinned = self->choose_pinned(plan);
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<const std::byte*> places, self->pin(*reader, pinned));
   for (std::size_t i = 0; i < places.size(); ++i) self->places_[i].pinned.at = places[i];
   OUTRIDER_RETURN_IF_ERROR(self->stream(std::move(reader),
                                         self->choose_streamed(self->all_extents_), plan.ring_bytes,
                                         {.bandwidth = bandwidth}));
   return std::unique_ptr<FlashLayers>(std::move(self));
+}
+
+Result<std::unique_ptr<FlashLayers>> StreamedLayers::open_beside(
+    const ModelPack& pack, const CpuWeights& weights, const MemoryPlan& plan,
+    const ExtentReaderOptions& reading, double bandwidth, Clock& clock, LayerKeeper& keeper) {
+  std::unique_ptr<StreamedLayers> self(new StreamedLayers(pack, weights, clock));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ExtentReader> reader, self->open_reader(pack, reading));
+  OUTRIDER_RETURN_IF_ERROR(self->hand_over(*reader, self->choose_pinned(plan), keeper));
+  OUTRIDER_RETURN_IF_ERROR(self->stream(std::move(reader),
+                                        self->choose_streamed(self->all_extents_), plan.ring_bytes,
+                                        {.bandwidth = bandwidth}));
+  return std::unique_ptr<FlashLayers>(std::move(self));
+}
+
+// The part of each layer, and of the output matrix, that stays in memory, perhaps none.
+std::vector<StreamSection> StreamedLayers::choose_pinned(const MemoryPlan& plan) {
+  const auto layers = std::ssize(layers_);
+  all_extents_ = extents_ = std::max<std::size_t>(plan.extents, 1);
+  std::vector<StreamSection> pinned;
+  for (std::int64_t i = 0; i <= layers; ++i) {
+    const bool whole = i < layers ? i < plan.pinned_layers : plan.pinned_head;
+    const std::size_t all = i < layers ? all_extents_ : 1;
+    const std::size_t first = whole ? all : i < layers ? plan.resident_extents : 0;
+    pinned.push_back(layer_section(pack_, i, 0, first));
+    places_.push_back({.pinned = {pinned.back().offset, pinned.back().bytes, nullptr},
+                       .first_streamed = first,
+                       .section = std::nullopt,
+                       .streamed = {}});
+  }
+  return pinned;
+}
+
+// One at a time. The output matrix, which is the largest, comes while the device is still empty.
+Status StreamedLayers::hand_over(ExtentReader& reader, std::span<const StreamSection> pinned,
+                                 LayerKeeper& keeper) {
+  for (std::size_t i = pinned.size(); i-- > 0;) {
+    ReadPart part = std::exchange(places_[i].pinned, {});
+    if (part.bytes == 0) continue;
+    OUTRIDER_ASSIGN_OR_RETURN(const AnonymousMemory memory, read_apart(reader, pinned[i]));
+    part.at = memory.as<std::byte>();
+    if (i == layers_.size()) {
+      LinearWeights head = head_;
+      point(head, {&part, 1});
+      OUTRIDER_RETURN_IF_ERROR(keeper.keep_head(head));
+      continue;
+    }
+    CpuLayer layer = layers_[i];
+    visit_matrices(layer, [&](LinearWeights& weights) { point(weights, {&part, 1}); });
+    OUTRIDER_RETURN_IF_ERROR(keeper.keep(static_cast<std::int64_t>(i), layer));
+  }
+  return {};
 }
 
 // The sections that a level of this many extents reads beside the pinned ones.

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "common/engine/model/cpu/streaming_device.h"
 #include "edge_client/flash/flash_layers.h"
 
 namespace outrider {
@@ -24,6 +25,11 @@ class StreamedLayers final : public FlashLayers {
                                                    const MemoryPlan& plan,
                                                    const ExtentReaderOptions& reading,
                                                    double bandwidth, Clock& clock);
+  // The same for a device that keeps what is pinned: that comes to the keeper, and no memory here
+  // holds it. Without levels. Errors: those of the keeper too.
+  static Result<std::unique_ptr<FlashLayers>> open_beside(
+      const ModelPack& pack, const CpuWeights& weights, const MemoryPlan& plan,
+      const ExtentReaderOptions& reading, double bandwidth, Clock& clock, LayerKeeper& keeper);
 
   Result<const CpuLayer*> acquire(std::int64_t layer) override;
   void choose_experts(std::int64_t layer, std::span<const std::int32_t> experts) override;
@@ -49,6 +55,9 @@ class StreamedLayers final : public FlashLayers {
 
   StreamedLayers(const ModelPack& pack, const CpuWeights& weights, Clock& clock)
       : FlashLayers(pack, weights, clock), pack_(pack) {}
+  std::vector<StreamSection> choose_pinned(const MemoryPlan& plan);
+  Status hand_over(ExtentReader& reader, std::span<const StreamSection> pinned,
+                   LayerKeeper& keeper);
   std::vector<StreamSection> choose_streamed(std::size_t extents);
   Result<std::array<ReadPart, 2>> read(std::int64_t index);
   Result<const CpuLayer*> acquire(const CpuLayer& layer, std::int64_t index, std::size_t extents);

@@ -41,6 +41,7 @@ class WholeFileModel final : public Model {
     for (const Row& row : rows) OUTRIDER_RETURN_IF_ERROR(read(row.token));
     return model_->forward(rows, out);
   }
+  Status take_heads(const LayerHeads& heads) override { return model_->take_heads(heads); }
   Status check_unchanged() const override {
     const std::int64_t size = size_of(file_);
     if (size >= size_) return model_->check_unchanged();

@@ -91,16 +91,10 @@ Status check_levels(const GenerationConfig& config) {
   return {};
 }
 
-// The CPU computes what is streamed. Where GPUs are named, something has to compute on them.
+// Where GPUs are named, something has to compute on them.
 Status check_devices(const GenerationConfig& config) {
   const std::string& device = config.loading.device;
   const std::string target = local_target_of(config);
-  if (device != "cpu" && ModelPack::is_pack(target)) {
-    return unimplemented("--device " + device + " for the pack " + target +
-                         ": the CPU computes what is streamed from a pack. Remedy: the directory "
-                         "that it was made of, or no --device, and --draft-device " +
-                         device + " for the draft");
-  }
   if (!config.draft_device.empty() && config.model.empty()) {
     return invalid_argument("--draft-device " + config.draft_device +
                             ": there is no draft model to compute there. Remedy: --model DIR, or "

@@ -104,6 +104,7 @@ Result<FlashOptions> flash_options(const GenerationConfig& config, const ModelPa
   FlashOptions options = config.flash;
   options.kv_dtype = config.loading.kv_dtype;
   options.threads = config.loading.threads;
+  if (config.loading.device != "cpu") options.device = streaming_device(config.loading);
   if (has_levels(config, pack)) {
     options.resident_level = config.draft_level;
     OUTRIDER_ASSIGN_OR_RETURN(options.level, largest_level(config.answer.wish, *pack.elastic()));

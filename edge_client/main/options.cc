@@ -140,8 +140,8 @@ void add_target_flags(CLI::App& command, AnswerOptions& options) {
                          "link is lost: a directory, a GGUF file, or a pack"),
       command
           .add_option("--memory-budget", generation.flash.memory_budget,
-                      "Of a pack: most memory for everything, as 2GiB; layers that do not fit are "
-                      "streamed from the flash in each pass [no bound]")
+                      "Of a pack: most memory for everything, the GPU's too, as 2GiB; layers that "
+                      "do not fit are streamed from the flash in each pass [no bound]")
           ->transform(CLI::AsSizeValue(true))
           ->default_str(""),
       command

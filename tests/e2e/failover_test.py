@@ -125,6 +125,21 @@ class Failover(unittest.TestCase):
             self.assertRegex(answer.err, r'going on offline at token \d+')
             self.assertGreater(answer.json['offline_seconds_total'], 0)
 
+    def test_the_kernels_of_a_gpu_go_on_from_flash(self):
+        """By fibers, which is slow, so most of the answer is there when the server goes."""
+        device = ('--device', 'host-cuda')
+        refused = edge('run', '--target', self.packs['auto'], *COMMON, *device, '--memory-budget', '1MiB')
+        budget = ('--memory-budget', re.search(r'at least (\d+ MiB)', refused.err)[1].replace(' ', ''))
+        with Server(*PACED) as server:
+            running = self.start(server.address, *device, *budget, *SAMPLINGS[1])
+            self.wait_for_letters(running, 60)
+            server.kill()
+            answer = running.wait()
+        self.assert_same(answer, SAMPLINGS[1])
+        self.assertEqual(answer.json['failovers_total'], 1, answer.err)
+        self.assertRegex(answer.err, 'on device host-cuda: .* streamed a pass')
+        self.assertGreater(answer.json['streamed']['passes'], 0)
+
     def test_a_server_that_hangs_is_left(self):
         with Server(*PACED) as server:
             running = self.start(server.address, *SAMPLINGS[1])

@@ -62,6 +62,21 @@ class FromFlash(unittest.TestCase):
             self.assertEqual(flash.json['ids'], cloud.json['ids'])
             self.assertIn('streamed a pass', flash.err)
 
+    def test_the_kernels_of_a_gpu_compute_what_is_streamed(self):
+        """By fibers, which is slow, so answers are short."""
+        common = ('run', '--target', self.pack, '-c', '64', '-p', 'Ann has 5 apples.', '-n', '6', '--json', '--temp', '0.7',
+                  '--seed', '3', '--model', DRAFT)
+        device = ('--device', 'host-cuda', '--draft-device', 'cpu')
+        refused = edge(*common, *device, '--memory-budget', '1MiB')
+        self.assertEqual(refused.code, 2, refused.err)
+        self.assertIn('activations on device host-cuda', refused.err)
+        budget = re.search(r'at least (\d+ MiB)', refused.err)[1].replace(' ', '')
+        answer = edge(*common, *device, '--memory-budget', budget)
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertRegex(answer.err, 'target: on device host-cuda: .* streamed a pass')
+        self.assertGreater(answer.json['streamed']['passes'], 0)
+        self.assertEqual(answer.json['ids'], edge(*common).json['ids'])
+
     def test_rounds_are_trees_unless_something_else_is_asked_for(self):
         common = ('run', '--target', self.pack, '--model', DRAFT, '-p', PROMPT, '-n', '30', '--json')
         ids = set()
@@ -269,6 +284,11 @@ class LevelsOfAPack(unittest.TestCase):
                 self.assertEqual(packed.code, 0, packed.err)
                 self.assertEqual(packed.json['ids'], memory.json['ids'], level)
                 self.assertEqual(packed.json['level']['course'], level)
+
+    def test_a_gpu_refuses_it_by_name(self):
+        refused = edge('run', *self.here, '-p', PROMPT, '--device', 'host-cuda')
+        self.assertNotEqual(refused.code, 0)
+        self.assertRegex(refused.err, 'device cuda: .* level by level. Remedy: --device cpu')
 
     def test_a_named_level_takes_its_own_memory_and_reads_no_more(self):
         sizes = {}

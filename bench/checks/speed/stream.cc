@@ -24,6 +24,7 @@
 #include "common/base/clock.h"
 #include "common/base/posix.h"
 #include "common/engine/model/cpu/anonymous_memory.h"
+#include "common/engine/model/devices/device_models.h"
 #include "edge_client/flash/flash_model.h"
 
 namespace outrider {
@@ -37,6 +38,7 @@ struct StreamOptions {
   std::string pack;
   std::uint64_t budget = 0;
   std::string bandwidth;
+  std::string device = "cpu";
   std::vector<int> rows = {1, 16};
   int threads = 2;
   int passes = 5;  // in a round
@@ -238,6 +240,9 @@ Result<CheckOutcome> run_stream(const StreamOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const double bandwidth, bandwidth_of(options));
   SystemClock clock;
   FlashOptions flash_options{.threads = options.threads, .max_context = options.context};
+  if (options.device != "cpu") {
+    flash_options.device = streaming_device({.device = options.device, .threads = options.threads});
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<FlashModel> resident,
                             FlashModel::open(options.pack, flash_options, clock));
   flash_options.memory_budget = options.budget;
@@ -276,6 +281,8 @@ void add_stream_check(CheckList& checks) {
       ->required();
   command->add_option("--flash-bandwidth", options->bandwidth,
                       "Emulate a slower flash, such as 400MB/s [this machine's disk]");
+  command->add_option("--device", options->device, "Where to compute, as in outrider-edge run")
+      ->check(CLI::IsMember(kDevices));
   command->add_option("--rows", options->rows, "Rows of a pass, such as 1,16")
       ->delimiter(',')
       ->check(CLI::Range(1, 256));

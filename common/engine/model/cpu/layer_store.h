@@ -37,6 +37,9 @@ class LayerStore {
   virtual Result<const CpuExpert*> acquire_expert(std::int64_t layer, std::int32_t expert) = 0;
   virtual Result<const LinearWeights*> acquire_head() = 0;
   virtual void end_pass() = 0;
+  // The memory to which layers are read anew in each pass, the same in all passes; this owns it.
+  // Empty: all layers stay in memory.
+  virtual std::span<std::byte> buffers() { return {}; }
 };
 
 // The weights of a pass, without the layers and the output matrix of `weights`, which come from

@@ -21,7 +21,30 @@
 namespace outrider {
 namespace {
 
+Status not_built(const std::string& device) {
+  return failed_precondition(
+      "device " + device +
+      ": this program was built without it. Remedy: use cpu, or build "
+      "with OUTRIDER_GPU for cuda, OUTRIDER_TORCH_CUDA for a server's torch-cuda, "
+      "OUTRIDER_TESTS for host-cuda");
+}
+
 #if defined(OUTRIDER_HAS_GPU) || defined(OUTRIDER_HAS_HOST_CUDA)
+#ifdef OUTRIDER_HAS_GPU
+constexpr const char* kDevice = "cuda";
+#else
+constexpr const char* kDevice = "host-cuda";
+#endif
+
+Result<std::unique_ptr<cuda::DeviceApi>> open_device(const LoadOptions& options) {
+#ifdef OUTRIDER_HAS_GPU
+  return cuda::make_cuda_device(options.gpus);
+#else
+  const int devices = std::max(static_cast<int>(options.gpus.size()), 1);
+  return cuda::make_host_device({.devices = devices});
+#endif
+}
+
 // Beside its context a sequence has a tree's rows, and pages that are not full.
 constexpr std::int64_t kSpareRows = 1024;
 constexpr std::int64_t kMaxSequences = 2;
@@ -36,19 +59,13 @@ Result<std::int64_t> kv_bytes(const ModelConfig& config, const LoadOptions& opti
   return (rows / KvPages::kRows + 2) * layout.page_bytes();
 }
 
-Result<std::unique_ptr<Model>> on_device(const std::shared_ptr<const ModelFiles>& files,
-                                         Result<std::unique_ptr<cuda::DeviceApi>> device,
-                                         const LoadOptions& options) {
-  OUTRIDER_RETURN_IF_ERROR(device.status());
-  OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t bytes, kv_bytes(files->config, options));
-  return cuda::make_cuda_model(
-      files, *std::move(device),
-      {.dtype = options.dtype,
-       .kv_dtype = options.kv_dtype,
-       .threads = options.threads,
-       .kv_bytes = bytes,
-       .progress = options.progress,
-       .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }});
+cuda::CudaModelOptions options_of(const LoadOptions& options, std::int64_t kv_bytes) {
+  return {.dtype = options.dtype,
+          .kv_dtype = options.kv_dtype,
+          .threads = options.threads,
+          .kv_bytes = kv_bytes,
+          .progress = options.progress,
+          .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }};
 }
 #endif
 
@@ -69,24 +86,40 @@ void add_device_flags(CLI::App& app, LoadOptions& options, const char* group, co
       ->group(rare);
 }
 
-Result<std::unique_ptr<Model>> make_device_model(
-    [[maybe_unused]] const std::shared_ptr<const ModelFiles>& files, const LoadOptions& options) {
-#ifdef OUTRIDER_HAS_GPU
-  if (options.device == "cuda") {
-    return on_device(files, cuda::make_cuda_device(options.gpus), options);
-  }
-#endif
-#ifdef OUTRIDER_HAS_HOST_CUDA
-  if (options.device == "host-cuda") {
-    const int devices = std::max(static_cast<int>(options.gpus.size()), 1);
-    return on_device(files, cuda::make_host_device({.devices = devices}), options);
-  }
-#endif
-  return failed_precondition(
-      "device " + options.device +
-      ": this program was built without it. Remedy: use cpu, or build "
-      "with OUTRIDER_GPU for cuda, OUTRIDER_TORCH_CUDA for a server's torch-cuda, "
-      "OUTRIDER_TESTS for host-cuda");
+#if defined(OUTRIDER_HAS_GPU) || defined(OUTRIDER_HAS_HOST_CUDA)
+Result<std::unique_ptr<Model>> make_device_model(const std::shared_ptr<const ModelFiles>& files,
+                                                 const LoadOptions& options) {
+  if (options.device != kDevice) return not_built(options.device);
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<cuda::DeviceApi> device, open_device(options));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t bytes, kv_bytes(files->config, options));
+  return cuda::make_cuda_model(files, std::move(device), options_of(options, bytes));
 }
+
+StreamingDevice streaming_device(const LoadOptions& options) {
+  const auto needs = [options](const CpuWeights& weights) -> Result<DeviceNeeds> {
+    if (options.device != kDevice) return not_built(options.device);
+    return cuda::needs_of_streamed(weights, options.kv_dtype);
+  };
+  const auto make = [options, needs](LayerSource source) -> Result<std::unique_ptr<Model>> {
+    OUTRIDER_ASSIGN_OR_RETURN(const DeviceNeeds needed, needs(source.weights));
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<cuda::DeviceApi> device, open_device(options));
+    const auto bytes = static_cast<std::int64_t>(needed.keys_and_values);
+    return cuda::make_streamed_cuda_model(std::move(source), std::move(device),
+                                          options_of(options, bytes));
+  };
+  return {options.device, needs, make};
+}
+#else
+Result<std::unique_ptr<Model>> make_device_model(const std::shared_ptr<const ModelFiles>&,
+                                                 const LoadOptions& options) {
+  return not_built(options.device);
+}
+
+StreamingDevice streaming_device(const LoadOptions& options) {
+  const Status refused = not_built(options.device);
+  return {options.device, [refused](const CpuWeights&) -> Result<DeviceNeeds> { return refused; },
+          [refused](LayerSource) -> Result<std::unique_ptr<Model>> { return refused; }};
+}
+#endif
 
 }  // namespace outrider

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/engine/model/cpu/streaming_device.h"
 #include "common/engine/model/loader/loader.h"
 
 namespace CLI {
@@ -23,5 +24,9 @@ void add_device_flags(CLI::App& app, LoadOptions& options, const char* group, co
 // if this program was built without it.
 Result<std::unique_ptr<Model>> make_device_model(const std::shared_ptr<const ModelFiles>& files,
                                                  const LoadOptions& options);
+
+// The same device for a model whose layers are read during each pass. Of the options kv_dtype,
+// device, gpus and threads count.
+StreamingDevice streaming_device(const LoadOptions& options);
 
 }  // namespace outrider

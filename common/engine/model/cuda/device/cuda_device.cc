@@ -81,6 +81,15 @@ class CudaDevice final : public DeviceApi {
     keep(kind == MemoryKind::kDevice ? driver().free(address_of(memory))
                                      : driver().free_host(memory));
   }
+  Status pin(std::byte* memory, std::int64_t bytes) override {
+    const CUresult code =
+        driver().pin(memory, static_cast<std::size_t>(bytes), CU_MEMHOSTREGISTER_PORTABLE);
+    if (code == CUDA_SUCCESS) return {};
+    return resource_exhausted("device cuda: " + std::to_string(bytes >> 20) +
+                              " MiB of the host's memory cannot be pinned (" + reason(code) +
+                              "). Remedy: a smaller --memory-budget, or --device cpu");
+  }
+  void unpin(std::byte* memory) override { keep(driver().unpin(memory)); }
 
   void use(int device) override { keep(use_gpu(numbers_[static_cast<std::size_t>(device)])); }
   Stream new_stream(int device) override {

@@ -37,6 +37,8 @@ namespace outrider::cuda {
   DO(free, cuMemFree)                                 \
   DO(allocate_host, cuMemHostAlloc)                   \
   DO(free_host, cuMemFreeHost)                        \
+  DO(pin, cuMemHostRegister)                          \
+  DO(unpin, cuMemHostUnregister)                      \
   DO(copy_to_device, cuMemcpyHtoDAsync)               \
   DO(copy_to_host, cuMemcpyDtoHAsync)                 \
   DO(copy_on_device, cuMemcpyDtoDAsync)               \

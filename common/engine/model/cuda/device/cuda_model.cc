@@ -13,7 +13,9 @@
 #include "common/engine/model/cpu/elastic_device.h"
 #include "common/engine/model/cuda/device/device_kv.h"
 #include "common/engine/model/cuda/device/device_pass.h"
+#include "common/engine/model/cuda/device/device_upload.h"
 #include "common/engine/model/cuda/device/device_weights.h"
+#include "common/engine/model/cuda/device/layer_feed.h"
 #include "common/engine/model/cuda/device/start_check.h"
 #include "common/engine/model/leveled_model.h"
 #include "common/engine/model/row_check.h"
@@ -22,6 +24,9 @@ namespace outrider::cuda {
 namespace {
 
 constexpr int kMaxThreads = 64;
+// Beside its context a streamed model's sequence has a tree's rows, and pages that are not full.
+constexpr std::int64_t kSpareRows = 192;
+constexpr std::int64_t kSparePages = 3;
 
 class CudaModel final : public Model, public ElasticDevice {
  public:
@@ -31,6 +36,7 @@ class CudaModel final : public Model, public ElasticDevice {
     std::unique_ptr<ThreadPool> threads;
     std::unique_ptr<DeviceWeights> weights;
     std::shared_ptr<DeviceKvMemory> kv;
+    std::unique_ptr<LayerFeed> feed;  // null: it is not streamed
     std::unique_ptr<DevicePass> pass;
   };
 
@@ -119,13 +125,23 @@ class CudaModel final : public Model, public ElasticDevice {
       longest = std::max(longest, row.cache->slots().position(row.slot) + 1);
     }
     const auto most = static_cast<std::size_t>(parts_.pass->max_rows(longest));
-    for (std::size_t begin = 0, first = 0; begin < rows.size();) {
+    const auto told = out.on_layer_done;
+    const auto count = static_cast<std::int32_t>((rows.size() + most - 1) / most);
+    Status status;
+    std::int32_t number = 0;
+    for (std::size_t begin = 0, first = 0; status.ok() && begin < rows.size(); ++number) {
+      if (told) {  // the layers of all parts count
+        out.on_layer_done = [=, &told](std::int32_t done, std::int32_t layers) {
+          told(number * layers + done, count * layers);
+        };
+      }
       const auto part = rows.subspan(begin, begin == 0 ? first_part(rows.size(), most) : most);
-      OUTRIDER_RETURN_IF_ERROR(run_part(part, first, out, level));
+      status = run_part(part, first, out, level);
       begin += part.size();
       first += wanted_in(part);
     }
-    return {};
+    out.on_layer_done = told;
+    return status;
   }
 
   static std::size_t wanted_in(std::span<const Row> rows) {
@@ -206,6 +222,62 @@ Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles>
                             DeviceKvMemory::make(parts.device, kv, split, options.kv_bytes));
   OUTRIDER_ASSIGN_OR_RETURN(
       parts.pass, DevicePass::make(api, *parts.weights, *parts.kv, *parts.threads, max_positions));
+  return std::unique_ptr<Model>(std::make_unique<CudaModel>(std::move(parts), kv, device_class));
+}
+
+Result<DeviceNeeds> needs_of_streamed(const CpuWeights& weights, const std::string& kv_dtype) {
+  const ModelConfig& config = weights.files->config;
+  OUTRIDER_RETURN_IF_ERROR(check_llama_blocks(config, "device cuda"));
+  if (weights.files->elastic != nullptr) {
+    return unimplemented(
+        "device cuda: does not compute a pack that lies level by level. Remedy: --device cpu, or a "
+        "pack made without --elastic");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const KvLayout kv, kv_layout(config, kv_dtype));
+  const std::int64_t rows = std::int64_t{config.max_positions} + kSpareRows;
+  DeviceNeeds needs;
+  needs.keys_and_values =
+      static_cast<std::uint64_t>((rows / KvPages::kRows + kSparePages) * kv.page_bytes());
+  needs.scratch = static_cast<std::uint64_t>(DevicePass::streamed_bytes(weights));
+  needs.buffers = static_cast<std::uint64_t>(LayerFeed::buffers_bytes(weights));
+  Status readable = check_readable(weights.head.matrix);
+  for (const CpuLayer& layer : weights.layers) {
+    visit_matrices(layer, [&readable](const LinearWeights& linear) {
+      if (readable.ok()) readable = check_readable(linear.matrix);
+    });
+    needs.layers.push_back(static_cast<std::uint64_t>(LayerFeed::layer_bytes(layer)));
+  }
+  needs.layers.push_back(static_cast<std::uint64_t>(LayerFeed::head_bytes(weights.head)));
+  OUTRIDER_RETURN_IF_ERROR(readable);
+  return needs;
+}
+
+Result<std::unique_ptr<Model>> make_streamed_cuda_model(LayerSource source,
+                                                        std::unique_ptr<DeviceApi> device,
+                                                        const CudaModelOptions& options) {
+  OUTRIDER_RETURN_IF_ERROR(needs_of_streamed(source.weights, options.kv_dtype).status());
+  if (device->devices() > 1) {
+    return unimplemented("device cuda: one GPU computes what is streamed, and --gpus names " +
+                         std::to_string(device->devices()) + ". Remedy: one of them");
+  }
+  const std::shared_ptr<const ModelFiles> files = source.weights.files;
+  const ModelConfig& config = files->config;
+  OUTRIDER_ASSIGN_OR_RETURN(const KvLayout kv, kv_layout(config, options.kv_dtype));
+  CudaModel::Parts parts;
+  parts.device = std::move(device);
+  DeviceApi& api = *parts.device;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string device_class, proven_class(api, options));
+  parts.threads = std::make_unique<ThreadPool>(thread_count(options.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(DeviceWeights weights,
+                            DeviceWeights::without_matrices(api, std::move(source.weights)));
+  parts.weights = std::make_unique<DeviceWeights>(std::move(weights));
+  OUTRIDER_ASSIGN_OR_RETURN(parts.feed, LayerFeed::open(api, *parts.weights, source.kept_layers,
+                                                        source.open, *parts.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      parts.kv, DeviceKvMemory::make(parts.device, kv, DeviceSplit(config, 1), options.kv_bytes));
+  OUTRIDER_ASSIGN_OR_RETURN(parts.pass,
+                            DevicePass::make(api, *parts.weights, *parts.kv, *parts.threads,
+                                             config.max_positions, parts.feed.get()));
   return std::unique_ptr<Model>(std::make_unique<CudaModel>(std::move(parts), kv, device_class));
 }
 

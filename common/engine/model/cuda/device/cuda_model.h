@@ -19,6 +19,7 @@
 
 #include "common/base/status.h"
 #include "common/engine/model/cpu/cpu_weights.h"
+#include "common/engine/model/cpu/streaming_device.h"
 #include "common/engine/model/cuda/device/device_api.h"
 #include "common/engine/model/format/model_files.h"
 #include "common/engine/model/model.h"
@@ -42,6 +43,19 @@ struct CudaModelOptions {
 Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles> files,
                                                std::unique_ptr<DeviceApi> device,
                                                const CudaModelOptions& options);
+
+// A model whose layers are read during each pass, on one device (streaming_device.h), with the same
+// logits: uploads run beside the layer before. options: dtype and progress are ignored, because the
+// source's weights determine them.
+//
+// Errors: UNIMPLEMENTED for blocks, formats or levels that the device does not compute, and for
+// several devices; those of the source; RESOURCE_EXHAUSTED.
+Result<std::unique_ptr<Model>> make_streamed_cuda_model(LayerSource source,
+                                                        std::unique_ptr<DeviceApi> device,
+                                                        const CudaModelOptions& options);
+// The memory that it takes, with keys and values of one context and a tree. kv_bytes of its options
+// is keys_and_values of this. Errors: UNIMPLEMENTED as above; those of kv_layout().
+Result<DeviceNeeds> needs_of_streamed(const CpuWeights& weights, const std::string& kv_dtype);
 
 // The work given so far to the device of a model of make_cuda_model(), for tests.
 DeviceCounts device_counts(const Model& model);

@@ -27,7 +27,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -74,6 +76,11 @@ class DeviceApi {
   virtual FreeMemory free_memory(int device = 0) const = 0;
   // No work uses it any more.
   virtual void free(MemoryKind kind, std::byte* memory) = 0;
+  // Makes memory of the host that somebody else allocated, whole pages, as quick to copy as kHost:
+  // copies do not hold up the thread. RESOURCE_EXHAUSTED if the system refuses it.
+  virtual Status pin(std::byte* memory, std::int64_t bytes) = 0;
+  // No work uses it any more; before its owner frees it.
+  virtual void unpin(std::byte* memory) = 0;
 
   // Kernels that this thread puts into streams from now on, and fill_zero(), are the device's.
   virtual void use(int device) = 0;
@@ -149,6 +156,38 @@ class DeviceMemory final {
   MemoryKind kind_ = MemoryKind::kDevice;
   std::byte* data_ = nullptr;
   std::int64_t bytes_ = 0;
+};
+
+// Memory of the host that is pinned as long as this lives; its owner outlives this.
+class PinnedMemory final {
+ public:
+  PinnedMemory() = default;
+  // Without bytes nothing is pinned.
+  static Result<PinnedMemory> make(DeviceApi& api, std::span<std::byte> memory) {
+    PinnedMemory pinned;
+    if (memory.empty()) return pinned;
+    OUTRIDER_RETURN_IF_ERROR(api.pin(memory.data(), std::ssize(memory)));
+    pinned.api_ = &api;
+    pinned.data_ = memory.data();
+    return pinned;
+  }
+  ~PinnedMemory() {
+    if (data_ != nullptr) api_->unpin(data_);
+  }
+  PinnedMemory(PinnedMemory&& other) noexcept { swap(other); }
+  PinnedMemory& operator=(PinnedMemory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+ private:
+  void swap(PinnedMemory& other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(data_, other.data_);
+  }
+
+  DeviceApi* api_ = nullptr;
+  std::byte* data_ = nullptr;
 };
 
 }  // namespace outrider::cuda

@@ -4,16 +4,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
-#include "common/engine/model/cpu/kernels/weight_memory.h"
 #include "common/engine/model/cuda/kernels/lane_panels.h"
 
 namespace outrider::cuda {
 namespace {
-
-// The most scratch floats of attention: longer contexts are computed with fewer rows at a time.
-constexpr std::int64_t kMaxScratchFloats = std::int64_t{64} << 20;
 
 std::int64_t parts_of(Position positions) {
   const auto parts = (static_cast<std::uint64_t>(positions) + kAttentionPart - 1) / kAttentionPart;
@@ -22,6 +19,11 @@ std::int64_t parts_of(Position positions) {
 
 bool is_quantized(const DeviceLinear& linear) {
   return linear.matrix.type == WeightType::kQuantized;
+}
+
+// Floats of attention for a row that sees so many positions.
+std::int64_t scratch_row(std::int64_t heads, std::int64_t head_stride, Position positions) {
+  return heads * parts_of(positions) * (kAttentionPart + head_stride + kPartialExtra);
 }
 
 // The forms in which some matrices read their rows.
@@ -34,10 +36,6 @@ struct Forms {
     }
   }
 };
-
-std::int64_t memory_bytes(const WeightMatrix& matrix) {
-  return matrix.type == WeightType::kQuantized ? bytes_of(matrix) : lane_panel_bytes(matrix);
-}
 
 bool is_one_launch(const Product& a, const Product& b) {
   const WeightMatrix &x = a.weights, &y = b.weights;
@@ -55,82 +53,99 @@ Product product(const DeviceLinear& linear, float* rows, std::int64_t begin, std
 
 Result<DevicePart> DevicePart::make(DeviceApi& api, const DeviceWeights& weights,
                                     const DeviceKvMemory& kv, const PassInput& input, int device,
-                                    Position max_positions) {
-  DevicePart part(api, weights, kv, input, device);
+                                    const PassBounds& bounds, Position max_positions) {
+  DevicePart part(api, weights, kv, input, device, bounds);
   OUTRIDER_RETURN_IF_ERROR(part.allocate(max_positions));
   return part;
 }
 
 DevicePart::DevicePart(DeviceApi& api, const DeviceWeights& weights, const DeviceKvMemory& kv,
-                       const PassInput& input, int device)
+                       const PassInput& input, int device, const PassBounds& bounds)
     : api_(api),
       weights_(weights.on_device(device)),
       config_(weights.about().files->config),
       kv_(kv),
-      input_(input),
       split_(config_, api.devices()),
       device_(device),
+      bounds_(bounds),
       stream_(kv.stream(device)),
       ready_(api.new_event(device)),
       heads_{split_.queries(device).count() / config_.head_dim, split_.kv_heads(device).count(),
              config_.head_dim},
       hidden_stride_(pad_to_lanes(config_.hidden_size)),
       head_stride_(pad_to_lanes(config_.head_dim)),
-      logits_stride_(device == 0 ? config_.head_size() : split_.head(device).count()) {}
+      logits_stride_(device == 0 ? config_.head_size() : split_.head(device).count()),
+      input_(&input) {}
+
+// In the order in which they lie, each at a multiple of 256.
+struct DevicePart::Pieces {
+  std::int64_t scratch_floats = 0;
+  std::vector<std::int64_t> bytes;
+
+  Pieces(const ModelConfig& config, const DeviceSplit& split, int device, const PassBounds& bounds,
+         Position max_positions) {
+    const std::int64_t heads = split.queries(device).count() / config.head_dim;
+    const std::int64_t row = scratch_row(heads, pad_to_lanes(config.head_dim), max_positions);
+    scratch_floats = std::max(std::min(bounds.rows * row, bounds.scratch_floats), row);
+    for (const std::int64_t count : {std::int64_t{config.hidden_size}, config.q_size(),
+                                     std::int64_t{config.intermediate_size}}) {
+      add(bounds.rows * pad_to_lanes(count) * 4);
+      add(bounds.rows * quantized_row_bytes(count));
+    }
+    add(bounds.rows * split.queries(device).count() * 4);
+    add(bounds.rows * split.keys(device).count() * 4);
+    add(bounds.rows * split.keys(device).count() * 4);
+    add(bounds.rows * heads * pad_to_lanes(config.head_dim) * 4);
+    add(scratch_floats * 4);
+    add(bounds.rows * (device == 0 ? config.head_size() : split.head(device).count()) * 4);
+    add(bounds.rows * pad_to_lanes(config.intermediate_size) * 4);
+  }
+
+  void add(std::int64_t count) { bytes.push_back((count + 255) / 256 * 256); }
+  std::int64_t all() const { return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}); }
+};
+
+std::int64_t DevicePart::memory_bytes(const ModelConfig& config, const PassBounds& bounds,
+                                      Position max_positions) {
+  return Pieces(config, DeviceSplit(config, 1), 0, bounds, max_positions).all();
+}
 
 Status DevicePart::allocate(Position max_positions) {
-  const std::int64_t row =
-      heads_.heads * parts_of(max_positions) * (kAttentionPart + head_stride_ + kPartialExtra);
-  scratch_floats_ = std::max(std::min(kMaxRows * row, kMaxScratchFloats), row);
-  std::int64_t bytes = 0;
-  std::vector<std::pair<float**, std::int64_t>> floats;
-  std::vector<std::pair<std::byte**, std::int64_t>> rows;
-  const auto activations = [&](Activations& x, std::int64_t count) {
-    x.count = count;
-    x.stride = pad_to_lanes(count);
-    floats.emplace_back(&x.values, kMaxRows * x.stride);
-    rows.emplace_back(&x.quantized, kMaxRows * quantized_row_bytes(count));
-  };
-  activations(normed_, config_.hidden_size);
-  activations(attended_, config_.q_size());
-  floats.emplace_back(&queries_, kMaxRows * split_.queries(device_).count());
-  floats.emplace_back(&keys_, kMaxRows * split_.keys(device_).count());
-  floats.emplace_back(&values_, kMaxRows * split_.keys(device_).count());
-  floats.emplace_back(&rotated_, kMaxRows * heads_.heads * head_stride_);
-  floats.emplace_back(&scratch_, scratch_floats_);
-  floats.emplace_back(&logits_, kMaxRows * logits_stride_);
-  activations(gate_, config_.intermediate_size);
-  floats.emplace_back(&up_, kMaxRows * gate_.stride);
-  const auto aligned = [](std::int64_t count) { return (count + 255) / 256 * 256; };
-  for (const auto& [to, count] : floats) bytes += aligned(count * 4);
-  for (const auto& [to, count] : rows) bytes += aligned(count);
-  OUTRIDER_ASSIGN_OR_RETURN(memory_, DeviceMemory::make(api_, MemoryKind::kDevice, bytes, device_));
+  const Pieces pieces(config_, split_, device_, bounds_, max_positions);
+  scratch_floats_ = pieces.scratch_floats;
+  OUTRIDER_ASSIGN_OR_RETURN(memory_,
+                            DeviceMemory::make(api_, MemoryKind::kDevice, pieces.all(), device_));
   std::byte* at = memory_.data();
-  for (const auto& [to, count] : floats) {
-    *to = reinterpret_cast<float*>(at);
-    at += aligned(count * 4);
+  std::size_t next = 0;
+  const auto take = [&] { return std::exchange(at, at + pieces.bytes[next++]); };
+  const auto floats = [&] { return reinterpret_cast<float*>(take()); };
+  for (const auto& [x, count] : {std::pair{&normed_, std::int64_t{config_.hidden_size}},
+                                 std::pair{&attended_, config_.q_size()},
+                                 std::pair{&gate_, std::int64_t{config_.intermediate_size}}}) {
+    x->count = count;
+    x->stride = pad_to_lanes(count);
+    x->values = floats();
+    x->quantized = take();
   }
-  for (const auto& [to, count] : rows) {
-    *to = at;
-    at += aligned(count);
+  for (float** const to : {&queries_, &keys_, &values_, &rotated_, &scratch_, &logits_, &up_}) {
+    *to = floats();
   }
   api_.use(device_);
   // Zeros behind their rows stay: kernels write what is before them.
   for (const auto& [values, stride] :
        {std::pair{attended_.values, attended_.stride}, std::pair{gate_.values, gate_.stride},
         std::pair{up_, gate_.stride}}) {
-    api_.fill_zero(reinterpret_cast<std::byte*>(values), kMaxRows * stride * 4, stream_);
+    api_.fill_zero(reinterpret_cast<std::byte*>(values), bounds_.rows * stride * 4, stream_);
   }
   api_.signal(ready_, stream_);
   return api_.synchronize(ready_);
 }
 
 std::int64_t DevicePart::max_rows(Position positions) const {
-  if (heads_.heads == 0) return kMaxRows;
-  const std::int64_t row =
-      heads_.heads * parts_of(positions) * (kAttentionPart + head_stride_ + kPartialExtra);
-  std::int64_t most = std::min(kMaxRows, std::max<std::int64_t>(scratch_floats_ / row, 1));
-  while (fill_up(most, kMaxRows) > most) --most;  // filled up they fit too
+  if (heads_.heads == 0) return bounds_.rows;
+  const std::int64_t row = scratch_row(heads_.heads, head_stride_, positions);
+  std::int64_t most = std::min(bounds_.rows, std::max<std::int64_t>(scratch_floats_ / row, 1));
+  while (fill_up(most, bounds_.rows) > most) --most;  // filled up they fit too
   return most;
 }
 
@@ -159,7 +174,7 @@ void DevicePart::place_and_attend(const PassShape& shape, const DeviceLayer& fro
   const std::int64_t queries = from.q.matrix.outputs;
   const Heads heads{queries / config_.head_dim, from.k.matrix.outputs / config_.head_dim,
                     config_.head_dim};
-  const DeviceInput in = input_.on_device(device_, shape);
+  const DeviceInput in = input_->on_device(device_, shape);
   const KvPlanes planes = kv_.planes(device_, static_cast<std::int64_t>(index));
   place_heads({.rows = shape.rows,
                .shape = heads,
@@ -178,7 +193,7 @@ void DevicePart::place_and_attend(const PassShape& shape, const DeviceLayer& fro
   const Attention attention{
       .shape = heads,
       .queries = rotated_,
-      .rows = in.seen + input_.window_index(from.window) * shape.rows,
+      .rows = in.seen + input_->window_index(from.window) * shape.rows,
       .bundles = in.bundles,
       .num_rows = shape.rows,
       .num_bundles = shape.bundles,
@@ -188,7 +203,7 @@ void DevicePart::place_and_attend(const PassShape& shape, const DeviceLayer& fro
       .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
       .planes = planes,
       .next = from.o.matrix.data,
-      .next_bytes = memory_bytes(from.o.matrix)};
+      .next_bytes = device_bytes(from.o.matrix)};
   attend(attention, stream_);
   const Forms forms({&from.o});
   const std::int64_t begin = split_.queries(device_).begin;
@@ -236,19 +251,19 @@ void DevicePart::down(const PassShape& shape, const DeviceLayer& from) {
   multiply_all(sums, gate_, shape.rows);
 }
 
-void DevicePart::head(const PassShape& shape) {
+void DevicePart::head(const PassShape& shape, const DeviceLinear& from) {
   if (logits_share().count() == 0) return;
   api_.use(device_);
-  const Forms forms({&weights_.head});
+  const Forms forms({&from});
   norm_and_quantize({.values = hidden(),
                      .rows = shape.wanted,
                      .count = config_.hidden_size,
                      .stride = hidden_stride_,
-                     .from = input_.on_device(device_, shape).wanted},
+                     .from = input_->on_device(device_, shape).wanted},
                     weights_.final_norm, static_cast<float>(config_.rms_norm_eps),
                     forms.values ? normed_.values : nullptr,
                     forms.quantized ? normed_.quantized : nullptr, stream_);
-  const Product last[] = {product(weights_.head, logits_, 0, logits_stride_)};
+  const Product last[] = {product(from, logits_, 0, logits_stride_)};
   multiply_all(last, normed_, shape.wanted);
 }
 

@@ -30,15 +30,27 @@ struct Columns {
   std::int64_t bytes = 0;
 };
 
+// The bounds of a pass's memory. They change no bit.
+struct PassBounds {
+  std::int64_t rows = 512;  // most that are computed together
+  // Most floats of attention's scratch memory: longer contexts are computed with fewer rows at a
+  // time.
+  std::int64_t scratch_floats = std::int64_t{64} << 20;
+};
+
 class DevicePart final {
  public:
-  // Most rows computed together. Bounds the scratch memory and changes no bit.
-  static constexpr std::int64_t kMaxRows = 512;
-
   // max_positions: of a row's path. Errors: RESOURCE_EXHAUSTED if scratch memory does not fit.
   static Result<DevicePart> make(DeviceApi& api, const DeviceWeights& weights,
                                  const DeviceKvMemory& kv, const PassInput& input, int device,
-                                 Position max_positions);
+                                 const PassBounds& bounds, Position max_positions);
+
+  // The bytes that make() allocates on a device that computes alone.
+  static std::int64_t memory_bytes(const ModelConfig& config, const PassBounds& bounds,
+                                   Position max_positions);
+
+  // The input of the stages that are put into the stream from now on.
+  void use(const PassInput& input) { input_ = &input; }
 
   Stream stream() const { return stream_; }
   // Stands for what the stream has done, for other streams.
@@ -54,8 +66,8 @@ class DevicePart final {
   void output(const PassShape& shape, const DeviceLayer& from);
   void gate(const PassShape& shape, const DeviceLayer& from);
   void down(const PassShape& shape, const DeviceLayer& from);
-  // The last norm, and this device's logits.
-  void head(const PassShape& shape);
+  // The last norm, and this device's logits. from: the output matrix.
+  void head(const PassShape& shape, const DeviceLinear& from);
 
   // The results of these stages, in the forms that the next matrix takes.
   Columns hidden_columns() const;
@@ -69,17 +81,20 @@ class DevicePart final {
  private:
   // Rows between two stages: f32, quantised, or both, as the next matrices take them.
   struct Activations {
-    float* values = nullptr;  // [kMaxRows, stride]
+    float* values = nullptr;  // [bounds_.rows, stride]
     std::byte* quantized = nullptr;
     std::int64_t count = 0;
     std::int64_t stride = 0;
   };
 
+  // The bytes of what memory_ holds.
+  struct Pieces;
+
   DevicePart(DeviceApi& api, const DeviceWeights& weights, const DeviceKvMemory& kv,
-             const PassInput& input, int device);
+             const PassInput& input, int device, const PassBounds& bounds);
   Status allocate(Position max_positions);
   const DeviceLayer& layer(std::size_t index) const { return weights_.layers[index]; }
-  float* hidden() const { return input_.on_device(device_, {}).hidden; }
+  float* hidden() const { return input_->on_device(device_, {}).hidden; }
   void normalize(const PassShape& shape, const float* weight, bool values, bool quantized);
   void place_and_attend(const PassShape& shape, const DeviceLayer& from, std::size_t layer);
   void multiply_all(std::span<const Product> products, const Activations& x, std::int64_t rows);
@@ -91,9 +106,9 @@ class DevicePart final {
   const WeightsOnDevice& weights_;
   const ModelConfig& config_;
   const DeviceKvMemory& kv_;
-  const PassInput& input_;
   const DeviceSplit split_;
   const int device_;
+  const PassBounds bounds_;
   const Stream stream_;
   const Event ready_;
   const Heads heads_;  // of this device, of whole layers
@@ -103,7 +118,9 @@ class DevicePart final {
   Activations normed_, attended_, gate_;
   float *queries_ = nullptr, *keys_ = nullptr, *values_ = nullptr, *rotated_ = nullptr;
   float *up_ = nullptr, *scratch_ = nullptr;
-  float* logits_ = nullptr;  // [kMaxRows, logits_stride]
+  float* logits_ = nullptr;  // [bounds_.rows, logits_stride]
+
+  const PassInput* input_;  // of the stages at hand
 };
 
 }  // namespace outrider::cuda

@@ -10,11 +10,16 @@ namespace outrider::cuda {
 namespace {
 
 constexpr std::size_t kMaxGraphs = 64;
-constexpr std::int64_t kMaxRows = DevicePart::kMaxRows;
+// A pass's memory comes out of a streamed model's budget. So many inputs of so many rows bound the
+// rows that go through a layer together, and change nothing else.
+constexpr PassBounds kStreamedBounds{.rows = 64, .scratch_floats = std::int64_t{16} << 20};
+constexpr std::size_t kStreamedInputs = 16;
 
-std::vector<std::int64_t> windows_of(const DeviceWeights& weights) {
+// layers: DeviceLayer or CpuLayer.
+template <class Layer>
+std::vector<std::int64_t> windows_of(const std::vector<Layer>& layers) {
   std::set<std::int64_t> windows;
-  for (const DeviceLayer& layer : weights.on_device(0).layers) windows.insert(layer.window);
+  for (const Layer& layer : layers) windows.insert(layer.window);
   return {windows.begin(), windows.end()};
 }
 
@@ -22,21 +27,29 @@ std::vector<std::int64_t> windows_of(const DeviceWeights& weights) {
 
 Result<std::unique_ptr<DevicePass>> DevicePass::make(DeviceApi& api, const DeviceWeights& weights,
                                                      const DeviceKvMemory& kv, ThreadPool& threads,
-                                                     Position max_positions) {
-  OUTRIDER_ASSIGN_OR_RETURN(PassInput input,
-                            PassInput::make(api, weights.about(), windows_of(weights), kMaxRows));
-  std::unique_ptr<DevicePass> pass(new DevicePass(api, weights, threads, std::move(input)));
+                                                     Position max_positions, LayerFeed* feed) {
+  const std::int64_t rows = feed == nullptr ? PassBounds{}.rows : kStreamedBounds.rows;
+  std::vector<PassInput> inputs;
+  while (inputs.size() < (feed == nullptr ? 1 : kStreamedInputs)) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        PassInput input,
+        PassInput::make(api, weights.about(), windows_of(weights.on_device(0).layers), rows));
+    inputs.push_back(std::move(input));
+  }
+  std::unique_ptr<DevicePass> pass(new DevicePass(api, weights, threads, std::move(inputs), feed));
   OUTRIDER_RETURN_IF_ERROR(pass->add_parts(weights, kv, max_positions));
   return pass;
 }
 
 DevicePass::DevicePass(DeviceApi& api, const DeviceWeights& weights, ThreadPool& threads,
-                       PassInput input)
+                       std::vector<PassInput> inputs, LayerFeed* feed)
     : api_(api),
       weights_(weights),
       config_(weights.about().files->config),
       threads_(threads),
-      input_(std::move(input)),
+      feed_(feed),
+      bounds_(feed == nullptr ? PassBounds{} : kStreamedBounds),
+      inputs_(std::move(inputs)),
       side_(api.new_stream()),
       done_(api.new_event()),
       joined_(api.new_event()),
@@ -45,27 +58,44 @@ DevicePass::DevicePass(DeviceApi& api, const DeviceWeights& weights, ThreadPool&
 Status DevicePass::add_parts(const DeviceWeights& weights, const DeviceKvMemory& kv,
                              Position max_positions) {
   for (int device = 0; device < api_.devices(); ++device) {
-    OUTRIDER_ASSIGN_OR_RETURN(DevicePart part,
-                              DevicePart::make(api_, weights, kv, input_, device, max_positions));
+    OUTRIDER_ASSIGN_OR_RETURN(DevicePart part, DevicePart::make(api_, weights, kv, inputs_.front(),
+                                                                device, bounds_, max_positions));
     parts_.push_back(std::move(part));
   }
-  constexpr auto kFoundBytes = kMaxRows * static_cast<std::int64_t>(sizeof(FoundChoice));
-  const std::int64_t logits = kMaxRows * config_.head_size() * 4;
-  OUTRIDER_ASSIGN_OR_RETURN(found_, DeviceMemory::make(api_, MemoryKind::kDevice, kFoundBytes));
-  OUTRIDER_ASSIGN_OR_RETURN(host_found_, DeviceMemory::make(api_, MemoryKind::kHost, kFoundBytes));
+  const std::int64_t found = bounds_.rows * static_cast<std::int64_t>(sizeof(FoundChoice));
+  const std::int64_t logits = bounds_.rows * config_.head_size() * 4;
+  OUTRIDER_ASSIGN_OR_RETURN(found_, DeviceMemory::make(api_, MemoryKind::kDevice, found));
+  OUTRIDER_ASSIGN_OR_RETURN(host_found_, DeviceMemory::make(api_, MemoryKind::kHost, found));
   OUTRIDER_ASSIGN_OR_RETURN(host_logits_, DeviceMemory::make(api_, MemoryKind::kHost, logits));
   return {};
 }
 
+std::int64_t DevicePass::streamed_bytes(const CpuWeights& weights) {
+  const ModelConfig& config = weights.files->config;
+  const std::int64_t rows = kStreamedBounds.rows;
+  const std::int64_t input = PassInput::memory_bytes(config, std::ssize(windows_of(weights.layers)),
+                                                     rows, config.max_positions);
+  const std::int64_t result =
+      2 * static_cast<std::int64_t>(sizeof(FoundChoice)) + std::int64_t{config.head_size()} * 4;
+  return static_cast<std::int64_t>(kStreamedInputs) * input + rows * result +
+         DevicePart::memory_bytes(config, kStreamedBounds, config.max_positions);
+}
+
 std::int64_t DevicePass::max_rows(Position positions) const {
-  std::int64_t most = kMaxRows;
+  return part_rows(positions) * std::ssize(inputs_);
+}
+
+// Most rows that are computed together.
+std::int64_t DevicePass::part_rows(Position positions) const {
+  std::int64_t most = bounds_.rows;
   for (const DevicePart& part : parts_) most = std::min(most, part.max_rows(positions));
   return most;
 }
 
 // Graphs that were recorded before compute no heads.
 Status DevicePass::take_heads(const LayerHeads& heads) {
-  OUTRIDER_ASSIGN_OR_RETURN(heads_, DeviceHeads::make(api_, heads, config_.hidden_size, kMaxRows));
+  OUTRIDER_ASSIGN_OR_RETURN(heads_,
+                            DeviceHeads::make(api_, heads, config_.hidden_size, bounds_.rows));
   for (const auto& [key, kept] : graphs_) api_.destroy(kept.graph);
   graphs_.clear();
   return {};
@@ -79,11 +109,8 @@ std::size_t DevicePass::add_level(const ElasticLevel& level) {
 Status DevicePass::run(std::span<const Row> rows, std::size_t first, PassOutput& out, float* logits,
                        std::size_t level) {
   if (out.is_abandoned()) return cancelled("the pass was abandoned");
-  OUTRIDER_ASSIGN_OR_RETURN(const PassShape shape, input_.prepare(rows));
-  GraphKey key{shape, {}, level};
-  for (std::int32_t layer = 1; out.tap != nullptr && layer < config_.num_layers; ++layer) {
-    if (shape.wanted > 0 && out.tap->wants(layer)) key.taps.push_back(layer);
-  }
+  if (feed_ != nullptr) return run_streamed(rows, first, out, logits);
+  OUTRIDER_ASSIGN_OR_RETURN(const GraphKey key, prepare(rows, out, level));
   OUTRIDER_ASSIGN_OR_RETURN(const Graph graph, find_graph(key));
   upload();
   api_.launch(graph, main());
@@ -95,10 +122,20 @@ Status DevicePass::run(std::span<const Row> rows, std::size_t first, PassOutput&
   return take_results(rows, first, out, logits);
 }
 
+Result<DevicePass::GraphKey> DevicePass::prepare(std::span<const Row> rows, const PassOutput& out,
+                                                 std::size_t level) {
+  OUTRIDER_ASSIGN_OR_RETURN(const PassShape shape, input().prepare(rows));
+  GraphKey key{shape, {}, level};
+  for (std::int32_t layer = 1; out.tap != nullptr && layer < config_.num_layers; ++layer) {
+    if (shape.wanted > 0 && out.tap->wants(layer)) key.taps.push_back(layer);
+  }
+  return key;
+}
+
 // The graph begins behind the uploads to all devices, and behind copies of keys and values.
 void DevicePass::upload() {
   for (int device = 0; device < api_.devices(); ++device) {
-    input_.upload(device, parts_[static_cast<std::size_t>(device)].stream());
+    input().upload(device, parts_[static_cast<std::size_t>(device)].stream());
   }
   join_main();
 }
@@ -170,7 +207,9 @@ Result<Graph> DevicePass::record(const GraphKey& key) {
     record_layer(key, static_cast<std::size_t>(i));
   }
   if (key.shape.wanted > 0) {
-    for (DevicePart& part : parts_) part.head(key.shape);
+    for (int device = 0; device < api_.devices(); ++device) {
+      parts_[static_cast<std::size_t>(device)].head(key.shape, weights_.on_device(device).head);
+    }
   }
   join_main();
   record_results(key.shape);
@@ -184,7 +223,7 @@ Result<Graph> DevicePass::record(const GraphKey& key) {
 Status DevicePass::add_shown(std::int32_t layer) {
   Shown& shown = shown_[layer];
   if (shown.copied != nullptr) return {};
-  const std::int64_t bytes = kMaxRows * hidden_stride_ * 4;
+  const std::int64_t bytes = bounds_.rows * hidden_stride_ * 4;
   OUTRIDER_ASSIGN_OR_RETURN(shown.device, DeviceMemory::make(api_, MemoryKind::kDevice, bytes));
   OUTRIDER_ASSIGN_OR_RETURN(shown.host, DeviceMemory::make(api_, MemoryKind::kHost, bytes));
   shown.fork = api_.new_event();
@@ -198,7 +237,7 @@ void DevicePass::record_shown(const GraphKey& key, std::int32_t layer) {
   api_.use(0);
   const Shown& shown = shown_.at(layer);
   const std::int64_t wanted = key.shape.wanted;
-  const DeviceInput in = input_.on_device(0, key.shape);
+  const DeviceInput in = input().on_device(0, key.shape);
   norm_and_quantize({in.hidden, wanted, config_.hidden_size, hidden_stride_, in.wanted}, nullptr,
                     0.0f, shown.device.as<float>(), nullptr, main());
   api_.record(shown.fork, main());
@@ -214,9 +253,7 @@ void DevicePass::record_layer(const GraphKey& key, std::size_t layer) {
   const PassShape& shape = key.shape;
   const auto each = [&](const auto& stage) {
     for (std::size_t device = 0; device < parts_.size(); ++device) {
-      const WeightsOnDevice& weights =
-          key.level == 0 ? weights_.on_device(static_cast<int>(device)) : levels_[key.level - 1];
-      stage(parts_[device], weights.layers[layer]);
+      stage(parts_[device], layer_of(key, device, layer));
     }
   };
   const auto hidden = [](const DevicePart& part) { return part.hidden_columns(); };
@@ -228,6 +265,13 @@ void DevicePass::record_layer(const GraphKey& key, std::size_t layer) {
   exchange(shape.rows, [=](const DevicePart& part) { return part.gate_columns(layer); });
   each([&](DevicePart& part, const DeviceLayer& from) { part.down(shape, from); });
   exchange(shape.rows, hidden);
+}
+
+const DeviceLayer& DevicePass::layer_of(const GraphKey& key, std::size_t device,
+                                        std::size_t layer) const {
+  if (taken_ != nullptr) return *taken_;
+  if (key.level > 0) return levels_[key.level - 1].layers[layer];
+  return weights_.on_device(static_cast<int>(device)).layers[layer];
 }
 
 // Each device gets the columns of every other one. It writes its own again only behind the next
@@ -263,7 +307,7 @@ void DevicePass::record_results(const PassShape& shape) {
     api_.fill_zero(found_.data(), bytes, main());
     choose_tokens({.logits = first.logits(),
                    .stride = first.logits_stride(),
-                   .rows = input_.on_device(0, shape).choices,
+                   .rows = input().on_device(0, shape).choices,
                    .found = found_.as<FoundChoice>(),
                    .tokens = config_.vocab_size},
                   shape.wanted, shape.filters, main());
@@ -279,30 +323,35 @@ void DevicePass::record_results(const PassShape& shape) {
 // would only delay them.
 Status DevicePass::show(const GraphKey& key, std::span<const Row> rows, std::size_t first,
                         PassOutput& out) {
-  const auto wanted = std::ranges::count_if(rows, [](const Row& row) { return row.wants_logits; });
   for (const std::int32_t layer : key.taps) {
-    const Shown& shown = shown_.at(layer);
-    OUTRIDER_RETURN_IF_ERROR(api_.synchronize(shown.copied));
+    OUTRIDER_RETURN_IF_ERROR(api_.synchronize(shown_.at(layer).copied));
     if (out.is_abandoned() || api_.is_done(done_)) break;
-    gathered_.clear();
-    const float* from = shown.host.as<float>();
-    for (std::int64_t r = 0; r < wanted; ++r, from += hidden_stride_) {
-      gathered_.insert(gathered_.end(), from, from + config_.hidden_size);
-    }
-    const auto width = static_cast<std::size_t>(config_.hidden_size);
-    HiddenRows hidden{.layer = layer,
-                      .first = first,
-                      .count = gathered_.size() / width,
-                      .width = width,
-                      .values = gathered_.data(),
-                      .threads = &threads_};
-    if (heads_ != nullptr && heads_->computes(layer, key.shape.wanted)) {
-      hidden.head_logits = heads_->logits(layer);
-      hidden.num_head_logits = static_cast<std::size_t>(heads_->tokens(layer));
-    }
-    out.tap->on_layer(hidden);
+    show_layer(layer, key, rows, first, out);
   }
   return {};
+}
+
+// The copy is there.
+void DevicePass::show_layer(std::int32_t layer, const GraphKey& key, std::span<const Row> rows,
+                            std::size_t first, PassOutput& out) {
+  const auto wanted = std::ranges::count_if(rows, [](const Row& row) { return row.wants_logits; });
+  gathered_.clear();
+  const float* from = shown_.at(layer).host.as<float>();
+  for (std::int64_t r = 0; r < wanted; ++r, from += hidden_stride_) {
+    gathered_.insert(gathered_.end(), from, from + config_.hidden_size);
+  }
+  const auto width = static_cast<std::size_t>(config_.hidden_size);
+  HiddenRows hidden{.layer = layer,
+                    .first = first,
+                    .count = gathered_.size() / width,
+                    .width = width,
+                    .values = gathered_.data(),
+                    .threads = &threads_};
+  if (heads_ != nullptr && heads_->computes(layer, key.shape.wanted)) {
+    hidden.head_logits = heads_->logits(layer);
+    hidden.num_head_logits = static_cast<std::size_t>(heads_->tokens(layer));
+  }
+  out.tap->on_layer(hidden);
 }
 
 }  // namespace outrider::cuda

@@ -3,25 +3,27 @@
 
 #include <utility>
 
-#include "common/engine/model/cpu/kernels/weight_memory.h"
 #include "common/engine/model/cuda/kernels/lane_panels.h"
 
 namespace outrider::cuda {
 
+Status check_readable(const WeightMatrix& matrix) {
+  if (matrix.type != WeightType::kQuantized || has_kernels(matrix.format)) return {};
+  return unimplemented(
+      "device cuda: has no kernels for blocks of the types IQ4_NL, IQ4_XS, Q2_K and Q3_K. "
+      "Remedy: --dtype int8, or a file of another type");
+}
+
 Result<WeightMatrix> DeviceUpload::matrix(const WeightMatrix& from) {
   WeightMatrix to = from;
   if (from.outputs == 0) return to;
+  OUTRIDER_RETURN_IF_ERROR(check_readable(from));
   const void* data = from.data;
-  std::int64_t count = bytes_of(from);
+  const std::int64_t count = device_bytes(from);
   if (from.type != WeightType::kQuantized) {
-    count = lane_panel_bytes(from);
     panels_.resize(static_cast<std::size_t>(count));
     write_lane_panels(from, panels_.data());
     data = panels_.data();
-  } else if (!has_kernels(from.format)) {
-    return unimplemented(
-        "device cuda: has no kernels for blocks of the types IQ4_NL, IQ4_XS, Q2_K and Q3_K. "
-        "Remedy: --dtype int8, or a file of another type");
   }
   OUTRIDER_ASSIGN_OR_RETURN(to.data, bytes(data, count));
   return to;

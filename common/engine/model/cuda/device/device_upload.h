@@ -15,6 +15,9 @@
 
 namespace outrider::cuda {
 
+// UNIMPLEMENTED where no kernel reads the matrix's blocks.
+Status check_readable(const WeightMatrix& matrix);
+
 class DeviceUpload final {
  public:
   DeviceUpload(DeviceApi& api, int device, std::vector<DeviceMemory>& memory)
@@ -24,7 +27,7 @@ class DeviceUpload final {
         stream_(api.new_stream(device)),
         done_(api.new_event(device)) {}
 
-  // The matrix with its data on the device. UNIMPLEMENTED where no kernel reads its blocks.
+  // The matrix with its data on the device. Errors: also those of check_readable().
   Result<WeightMatrix> matrix(const WeightMatrix& from);
   // Null if there are none.
   Result<const float*> floats(std::span<const float> from);

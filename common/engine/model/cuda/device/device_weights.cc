@@ -34,9 +34,11 @@ void keep_inputs(DeviceLinear& linear, std::int64_t count) {
 // To one device, of its share.
 class DeviceWeights::Uploader {
  public:
-  Uploader(DeviceApi& api, const DeviceSplit& split, int device, DeviceWeights& to)
+  Uploader(DeviceApi& api, const DeviceSplit& split, int device, bool brings_matrices,
+           DeviceWeights& to)
       : split_(split),
         device_(device),
+        brings_matrices_(brings_matrices),
         to_(to.devices_[static_cast<std::size_t>(device)]),
         upload_(api, device, to.memory_) {}
 
@@ -73,6 +75,11 @@ class DeviceWeights::Uploader {
                                              static_cast<std::size_t>(share.begin),
                                              static_cast<std::size_t>(share.count()))));
     }
+    if (!brings_matrices_) {
+      to.matrix = from.matrix;
+      to.matrix.data = nullptr;
+      return {};
+    }
     OUTRIDER_ASSIGN_OR_RETURN(to.matrix, upload_.matrix(outputs_of(from.matrix, share)));
     return {};
   }
@@ -84,6 +91,7 @@ class DeviceWeights::Uploader {
 
   const DeviceSplit& split_;
   const int device_;
+  const bool brings_matrices_;
   WeightsOnDevice& to_;
   DeviceUpload upload_;
 };
@@ -97,7 +105,7 @@ Result<DeviceWeights> DeviceWeights::load(DeviceApi& api, std::shared_ptr<const 
   std::vector<Uploader> uploaders;
   uploaders.reserve(weights.devices_.size());
   for (int device = 0; device < api.devices(); ++device) {
-    uploaders.emplace_back(api, split, device, weights);
+    uploaders.emplace_back(api, split, device, true, weights);
   }
   OUTRIDER_ASSIGN_OR_RETURN(
       weights.about_,
@@ -110,6 +118,18 @@ Result<DeviceWeights> DeviceWeights::load(DeviceApi& api, std::shared_ptr<const 
           }));
   // A second copy in the page cache would take the same memory until it is needed elsewhere.
   if (api.free_memory().is_shared) weights.about_.files->weights.forget_pages();
+  return weights;
+}
+
+Result<DeviceWeights> DeviceWeights::without_matrices(DeviceApi& api, CpuWeights about) {
+  DeviceWeights weights;
+  weights.devices_.resize(1);
+  const DeviceSplit split(about.files->config, 1);
+  Uploader uploader(api, split, 0, false, weights);
+  for (std::int32_t layer = 0; layer <= about.files->config.num_layers; ++layer) {
+    OUTRIDER_RETURN_IF_ERROR(uploader.take(about, layer));
+  }
+  weights.about_ = std::move(about);
   return weights;
 }
 

@@ -51,6 +51,10 @@ class DeviceWeights final {
                                     ComputeType type, ThreadPool& pool,
                                     const LoadProgress& progress);
 
+  // Norms and biases of a model on one device whose matrices come from elsewhere: they have their
+  // shapes and no data. RESOURCE_EXHAUSTED.
+  static Result<DeviceWeights> without_matrices(DeviceApi& api, CpuWeights about);
+
   // The loader's findings: files, embedding, and the names of the arithmetic, without matrices.
   const CpuWeights& about() const { return about_; }
   const WeightsOnDevice& on_device(int device) const {

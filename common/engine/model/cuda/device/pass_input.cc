@@ -44,8 +44,7 @@ PassInput::PassInput(DeviceApi& api, const CpuWeights& weights, std::vector<std:
 Result<PassInput> PassInput::make(DeviceApi& api, const CpuWeights& weights,
                                   std::vector<std::int64_t> windows, std::int64_t max_rows) {
   PassInput input(api, weights, std::move(windows), max_rows);
-  const std::int64_t bundles = max_rows * ((input.shared_ + kMaxBundle - 1) / kMaxBundle);
-  const PassShape largest{max_rows, max_rows, bundles, 1};
+  const PassShape largest = largest_shape(input.config_, max_rows);
   const std::int64_t bytes = input.layout(largest).end;
   const std::int64_t others = (api.devices() - 1) * input.seen_bytes(largest);
   OUTRIDER_ASSIGN_OR_RETURN(input.host_,
@@ -59,16 +58,30 @@ Result<PassInput> PassInput::make(DeviceApi& api, const CpuWeights& weights,
   return input;
 }
 
-PassInput::Layout PassInput::layout(const PassShape& shape) const {
+PassShape PassInput::largest_shape(const ModelConfig& config, std::int64_t max_rows) {
+  const std::int64_t shared = config.num_heads / config.num_kv_heads;
+  return {max_rows, max_rows, max_rows * ((shared + kMaxBundle - 1) / kMaxBundle), 1};
+}
+
+std::int64_t PassInput::memory_bytes(const ModelConfig& config, std::int64_t windows,
+                                     std::int64_t max_rows, Position max_positions) {
+  const std::int64_t slots = std::int64_t{max_positions} + max_rows;
+  return 2 * (layout_of(config, windows, largest_shape(config, max_rows)).end +
+              std::max(kListBytes, 2 * 4 * slots));
+}
+
+PassInput::Layout PassInput::layout_of(const ModelConfig& config, std::int64_t windows,
+                                       const PassShape& shape) {
+  const std::int64_t half = config.head_dim / 2;
   Layout to{};
-  to.cos = aligned(shape.rows * hidden_stride_ * 4);
-  to.sin = to.cos + aligned(shape.rows * half_ * 4);
-  to.slots = to.sin + aligned(shape.rows * half_ * 4);
+  to.cos = aligned(shape.rows * pad_to_lanes(config.hidden_size) * 4);
+  to.sin = to.cos + aligned(shape.rows * half * 4);
+  to.slots = to.sin + aligned(shape.rows * half * 4);
   to.wanted = to.slots + aligned(shape.rows * 4);
   to.choices = to.wanted + aligned(shape.wanted * 4);
   to.bundles = to.choices + aligned(shape.wanted * static_cast<std::int64_t>(sizeof(RowChoice)));
   to.seen = to.bundles + aligned(shape.bundles * static_cast<std::int64_t>(sizeof(Bundle)));
-  to.end = to.seen + seen_bytes(shape);
+  to.end = to.seen + windows * shape.rows * static_cast<std::int64_t>(sizeof(SeenRow));
   return to;
 }
 

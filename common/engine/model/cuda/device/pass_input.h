@@ -17,6 +17,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,11 @@ class PassInput final {
   static Result<PassInput> make(DeviceApi& api, const CpuWeights& weights,
                                 std::vector<std::int64_t> windows, std::int64_t max_rows);
 
+  // The bytes that make() allocates for one device, with those on the host, for paths of so many
+  // positions.
+  static std::int64_t memory_bytes(const ModelConfig& config, std::int64_t windows,
+                                   std::int64_t max_rows, Position max_positions);
+
   // Fills the host's memory. rows: checked, at most max_rows; their caches are in DeviceKvPages.
   // Errors: RESOURCE_EXHAUSTED if the lists do not fit the device.
   Result<PassShape> prepare(std::span<const Row> rows);
@@ -91,7 +97,11 @@ class PassInput final {
 
   PassInput(DeviceApi& api, const CpuWeights& weights, std::vector<std::int64_t> windows,
             std::int64_t max_rows);
-  Layout layout(const PassShape& shape) const;
+  static PassShape largest_shape(const ModelConfig& config, std::int64_t max_rows);
+  static Layout layout_of(const ModelConfig& config, std::int64_t windows, const PassShape& shape);
+  Layout layout(const PassShape& shape) const {
+    return layout_of(config_, std::ssize(windows_), shape);
+  }
   std::int64_t seen_bytes(const PassShape& shape) const;
   template <class T>
   T* on_host(std::int64_t offset) const {

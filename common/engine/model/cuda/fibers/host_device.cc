@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -22,10 +23,12 @@ constexpr std::size_t kAddresses = std::size_t{1} << 36;  // of a device's memor
 constexpr int kEveryDevice = -1;
 
 // Work, and what has to be done before it.
+struct HostStream;
 struct Operation;
 using Work = std::shared_ptr<Operation>;
 struct Operation {
   std::function<void()> run;
+  const HostStream* stream = nullptr;
   int device = kEveryDevice;  // whose memory it sees
   std::vector<Work> after;
   bool is_done = false;
@@ -107,6 +110,11 @@ class HostDevice final : public DeviceApi {
             .is_shared = options_.is_integrated};
   }
   void free(MemoryKind kind, std::byte* memory) override;
+  Status pin(std::byte* memory, std::int64_t bytes) override;
+  void unpin(std::byte* memory) override {
+    if (pinned_.erase(memory) == 1) return;
+    throw std::logic_error("memory is unpinned that is not pinned");
+  }
 
   void use(int device) override { current_ = device; }
   Stream new_stream(int device) override {
@@ -197,7 +205,7 @@ class HostDevice final : public DeviceApi {
   std::uint64_t next_random();
   bool is_random() const { return options_.seed != 0; }
   void run_some();
-  void run_one();
+  bool run_one(bool also_held);
   void check_joined(const Work& last) const;
 
   const HostDeviceOptions options_;
@@ -205,6 +213,7 @@ class HostDevice final : public DeviceApi {
   DeviceCounts counts_;
   std::vector<Arena> arenas_;  // by device
   std::map<std::byte*, Piece> memory_;
+  std::map<std::byte*, std::int64_t> pinned_;  // bytes
   std::vector<std::unique_ptr<HostStream>> streams_;
   std::vector<std::unique_ptr<HostEvent>> events_;
   std::vector<std::unique_ptr<HostGraph>> graphs_;
@@ -212,6 +221,7 @@ class HostDevice final : public DeviceApi {
   std::unique_ptr<HostGraph> graph_;  // while one is recorded
   std::vector<Work> before_graph_;    // the streams' last work before it
   std::uint64_t random_;
+  const HostStream* held_ = nullptr;  // whose work is done only when it is waited for; null: none
   int current_ = 0;
 };
 
@@ -281,6 +291,21 @@ void HostDevice::free(MemoryKind kind, std::byte* memory) {
   madvise(memory, piece.bytes, MADV_DONTNEED);  // its addresses are not given again
 }
 
+// A GPU's driver pins whole pages, each once.
+Status HostDevice::pin(std::byte* memory, std::int64_t bytes) {
+  constexpr std::int64_t kPage = 4096;
+  const bool pages =
+      bytes > 0 && bytes % kPage == 0 && reinterpret_cast<std::uintptr_t>(memory) % kPage == 0;
+  const auto next = pinned_.lower_bound(memory + bytes);
+  const bool overlaps =
+      next != pinned_.begin() && std::prev(next)->first + std::prev(next)->second > memory;
+  if (overlaps || !pages) {
+    throw std::logic_error("memory is pinned twice, or not in whole pages");
+  }
+  pinned_[memory] = bytes;
+  return {};
+}
+
 std::uint64_t HostDevice::next_random() {
   random_ += 0x9e3779b97f4a7c15u;
   std::uint64_t x = random_;
@@ -292,6 +317,7 @@ std::uint64_t HostDevice::next_random() {
 Work HostDevice::add(HostStream& stream, std::function<void()> run, int device) {
   auto work = std::make_shared<Operation>();
   work->run = std::move(run);
+  work->stream = &stream;
   work->device = device;
   work->after = std::move(stream.waits);
   stream.waits.clear();
@@ -306,22 +332,37 @@ Work HostDevice::add(HostStream& stream, std::function<void()> run, int device) 
   return work;
 }
 
-// Now and then much, mostly nothing: streams run ahead of each other, and behind.
+// Now and then much, mostly nothing: streams run ahead of each other, and behind. For a while one
+// of them is far behind.
 void HostDevice::run_some() {
-  if (!is_random() || next_random() % 4 != 0) return;
-  for (std::uint64_t count = next_random() % 16; count > 0 && !pending_.empty(); --count) run_one();
+  if (!is_random()) return;
+  if (next_random() % 64 == 0) {
+    const std::size_t held = next_random() % (2 * streams_.size());
+    held_ = held < streams_.size() ? streams_[held].get() : nullptr;
+  }
+  if (next_random() % 4 != 0) return;
+  for (std::uint64_t count = next_random() % 16; count > 0 && run_one(false); --count) {
+  }
 }
 
-// There is always some that may run: work comes after earlier work only.
-void HostDevice::run_one() {
-  std::size_t at = is_random() ? next_random() % pending_.size() : 0;
-  while (!pending_[at]->is_ready()) at = (at + 1) % pending_.size();
+// False if nothing may run. With the held stream's there is always some: work comes after earlier
+// work only.
+bool HostDevice::run_one(bool also_held) {
+  const std::size_t begin = is_random() && !pending_.empty() ? next_random() % pending_.size() : 0;
+  std::size_t at = pending_.size();
+  for (std::size_t i = 0; i < pending_.size() && at == pending_.size(); ++i) {
+    const std::size_t next = (begin + i) % pending_.size();
+    const Work& work = pending_[next];
+    if (work->is_ready() && (also_held || work->stream != held_)) at = next;
+  }
+  if (at == pending_.size()) return false;
   const Work work = pending_[at];
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(at));
   open(work->device);
   work->run();
   work->is_done = true;
   work->after.clear();  // else all that ever ran would stay
+  return true;
 }
 
 void HostDevice::signal(Event event, Stream stream) {
@@ -338,7 +379,9 @@ Status HostDevice::synchronize(Event event) {
   ++counts_.waits;
   const Work mark = event_of(event).signalled;
   if (mark == nullptr) throw std::logic_error("an event is waited for that nothing signals");
-  while (!mark->is_done || (options_.is_fast && !pending_.empty())) run_one();
+  while (!mark->is_done || (options_.is_fast && !pending_.empty())) {
+    if (!run_one(false)) run_one(true);
+  }
   return {};
 }
 
@@ -384,6 +427,7 @@ void HostDevice::launch(Graph graph, Stream stream) {
   for (const Work& work : recorded.work) {
     auto copy = std::make_shared<Operation>();
     copy->run = work->run;
+    copy->stream = work->stream;
     copy->device = work->device;
     for (const Work& before : work->after) copy->after.push_back(made.at(before.get()));
     if (copy->after.empty()) copy->after.push_back(begin);

@@ -3,8 +3,9 @@
 //
 // Work that is put into a stream waits in a graph of what has to be done before it. A seed says
 // which of the work that may run does, and when: some at once, some only when synchronize() needs
-// it. So work that lacks a wait for an event runs too early or too late in some order, and gives
-// other results. Each order is the same again with the same seed.
+// it; now and then a stream falls far behind the others. So work that lacks a wait for an event
+// runs too early or too late in some order, and gives other results. Each order is the same again
+// with the same seed.
 //
 // It may be several devices. Then a kernel can touch no memory of another one's: the process dies.
 //

@@ -4,11 +4,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/engine/model/cpu/kernels/weight_memory.h"
+
 namespace outrider::cuda {
 
 std::int64_t lane_panel_bytes(const WeightMatrix& matrix) {
   return PanelLayout::panels(matrix.outputs) * kPanelOutputs * pad_to_lanes(matrix.inputs) *
          element_bytes(matrix.type);
+}
+
+std::int64_t device_bytes(const WeightMatrix& matrix) {
+  return matrix.type == WeightType::kQuantized ? bytes_of(matrix) : lane_panel_bytes(matrix);
 }
 
 void write_lane_panels(const WeightMatrix& matrix, std::byte* to) {

@@ -24,6 +24,9 @@ constexpr std::int64_t element_bytes(WeightType type) {
 // The bytes of a matrix whose type is not quantised.
 std::int64_t lane_panel_bytes(const WeightMatrix& matrix);
 
+// The bytes of any matrix as it lies on a GPU: a quantised one as on the CPU.
+std::int64_t device_bytes(const WeightMatrix& matrix);
+
 // matrix.data, row-major, to lane_panel_bytes() of memory.
 void write_lane_panels(const WeightMatrix& matrix, std::byte* to);
 

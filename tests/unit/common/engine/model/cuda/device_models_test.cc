@@ -36,6 +36,9 @@ TEST(DeviceModels, WhatThisProgramWasNotBuiltWithIsRefused) {
     const auto refused = make_device_model(nullptr, {.device = device});
     EXPECT_THAT(refused.status().message(), HasSubstr(device + ": this program was built without"));
     EXPECT_THAT(refused.status().message(), HasSubstr("Remedy"));
+    const StreamingDevice streaming = streaming_device({.device = device});
+    EXPECT_EQ(streaming.needs({}).status().message(), refused.status().message());
+    EXPECT_EQ(streaming.make({}).status().message(), refused.status().message());
   }
 }
 

@@ -77,6 +77,20 @@ TEST(HostDeviceTest, WorkBehindAnEventSeesWhatIsBeforeIt) {
   }
 }
 
+TEST(HostDeviceTest, MemoryIsPinnedOnceAndInWholePages) {
+  const auto api = make_host_device();
+  alignas(4096) static std::byte pages[3 * 4096];
+  {
+    const auto pinned = PinnedMemory::make(*api, pages);
+    ASSERT_TRUE(pinned.ok());
+    EXPECT_THROW((void)api->pin(pages + 4096, 4096), std::logic_error);
+    EXPECT_TRUE(PinnedMemory::make(*api, {}).ok());
+  }
+  EXPECT_THROW(api->unpin(pages), std::logic_error);
+  EXPECT_THROW((void)api->pin(pages + 64, 4096), std::logic_error);
+  EXPECT_TRUE(PinnedMemory::make(*api, pages).ok());
+}
+
 TEST(HostDeviceTest, AMissingWaitIsFound) {
   int found = 0, found_in_graph = 0;
   for (std::uint64_t seed = 1; seed < kSeeds; ++seed) {

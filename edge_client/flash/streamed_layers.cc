@@ -123,10 +123,10 @@ std::vector<StreamSection> StreamedLayers::choose_pinned(const MemoryPlan& plan)
   return pinned;
 }
 
-// One at a time. The output matrix, which is the largest, comes while the device is still empty.
+// One at a time, so that the host holds no more than one.
 Status StreamedLayers::hand_over(ExtentReader& reader, std::span<const StreamSection> pinned,
                                  LayerKeeper& keeper) {
-  for (std::size_t i = pinned.size(); i-- > 0;) {
+  for (std::size_t i = 0; i < pinned.size(); ++i) {
     ReadPart part = std::exchange(places_[i].pinned, {});
     if (part.bytes == 0) continue;
     OUTRIDER_ASSIGN_OR_RETURN(const AnonymousMemory memory, read_apart(reader, pinned[i]));

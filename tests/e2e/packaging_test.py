@@ -121,7 +121,7 @@ class Images(unittest.TestCase):
         wheels = subprocess.run(['sh', '-c', command[0]], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
         self.assertGreater(len(wheels), 3)
         for wheel in wheels:
-            self.assertRegex(wheel, r'^nvidia-[a-z-]+==\d+\.\d+\.\d+$')
+            self.assertRegex(wheel, r'^nvidia-[a-z0-9-]+==\d+\.\d+\.\d+$')
 
 
 if __name__ == '__main__':

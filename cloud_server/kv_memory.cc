@@ -4,16 +4,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/base/free_memory.h"
 #include "common/engine/model/kv_pages.h"
 #include "common/serving/cli/byte_size.h"
 
 namespace outrider {
 namespace {
 
-// Share of the free memory; the rest is for the system, buffers, and growth of other processes.
-constexpr double kShare = 0.9;
-// The process's own memory, except weights and KV caches.
-constexpr std::int64_t kOwnNeeds = std::int64_t{256} << 20;
 // A prompt of a line and a few sentences of answer.
 constexpr std::int64_t kSmallestSession = 512;
 
@@ -48,8 +45,7 @@ Result<std::int64_t> kv_cache_bytes(const std::string& asked, const ModelInfo& m
   if (asked == "auto" && on_device > 0) {
     bytes = on_device;
   } else if (asked == "auto") {
-    const auto left = std::max<std::int64_t>(free_bytes - model.weight_bytes - kOwnNeeds, 0);
-    bytes = static_cast<std::int64_t>(static_cast<double>(left) * kShare);
+    bytes = room_beside_program(free_bytes - model.weight_bytes);
   } else {
     const std::optional<std::int64_t> parsed = parse_byte_size(asked);
     if (!parsed) {

@@ -17,9 +17,7 @@ SPDX-License-Identifier: Apache-2.0
 import argparse
 import contextlib
 import json
-import os
-import random
-import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -29,7 +27,11 @@ from pathlib import Path
 
 import judge
 
-BIN = Path(os.environ.get('OUTRIDER_BIN', Path(__file__).resolve().parents[2] / 'build/release/bin'))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'tests/soak'))
+from edges import Edge, free_port  # noqa: E402
+from outcome import bootstrap  # noqa: E402
+from programs import eventually  # noqa: E402
+
 START_SECONDS = 300
 METRICS = {'tests': 'pass@1', 'answer': 'exact', 'choices': 'accuracy', 'references': 'rouge_l'}
 
@@ -59,12 +61,6 @@ def field_of(prompts, path, may_lack):
     if may_lack:
         return None
     raise Refused(f'{path}: no field says what is right: {", ".join(METRICS)}. Remedy: a set that bench/prompts/make.py makes, or --out and --against')
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 class Asked:
@@ -109,30 +105,27 @@ def served(options, flags):
         yield options.url
         return
     port = free_port()
-    words = [BIN / 'outrider-edge', 'serve', '--port', port, *(['--target', options.target] if options.target else []),
-             *(['--model', options.draft] if options.draft else ['--strategy', 'ar', '--tokenizer', options.target]), *flags]
-    environment = {'OUTRIDER_STATE_DIR': 'none', **os.environ}
-    edge = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, env=environment)
+    edge = Edge('serve', '--port', port, *(['--target', options.target] if options.target else []),
+                *(['--model', options.draft] if options.draft else ['--strategy', 'ar', '--tokenizer', options.target]), *flags,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=None)
+
+    def ready():
+        if edge.process.poll() is not None:
+            raise Refused('outrider-edge serve did not start; what it says is above')
+        return urllib.request.urlopen(f'http://127.0.0.1:{port}/health/ready', timeout=5).read()
     try:
-        end = time.monotonic() + START_SECONDS
-        while True:
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f'http://127.0.0.1:{port}/health/ready', timeout=5).read()
-                break
-            if edge.poll() is not None or time.monotonic() > end:
-                raise Refused('outrider-edge serve did not start; what it says is above')
-            time.sleep(0.1)
+        eventually(ready, 'outrider-edge serve is not ready', START_SECONDS)
         yield f'http://127.0.0.1:{port}'
+    except AssertionError as error:
+        raise Refused(str(error)) from error
     finally:
-        edge.terminate()
+        edge.interrupt()
         edge.wait()
 
 
 def interval(values):
-    """The mean with its 95 % interval, by the bootstrap."""
-    drawn = random.Random(1)
-    means = sorted(sum(drawn.choices(values, k=len(values))) / len(values) for _ in range(2000))
-    return {'mean': sum(values) / len(values), 'low': means[50], 'high': means[1949]}
+    """The mean with its 95 % interval; no interval of a single one."""
+    return dict(zip(('mean', 'low', 'high'), bootstrap(values, statistics.fmean)))
 
 
 def judged(field, prompt, asked, form):

@@ -16,6 +16,8 @@ namespace outrider {
 namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+// The program's own memory, except weights, keys and values.
+constexpr std::int64_t kOwnNeeds = std::int64_t{256} << 20;
 
 std::optional<std::int64_t> read_number(const std::string& path) {
   std::ifstream file(path);
@@ -75,6 +77,11 @@ std::int64_t left_to_map() {
 
 std::int64_t free_memory(const std::string& root) {
   return std::min({available_memory(root), left_in_groups(root), left_to_map()});
+}
+
+// The last tenth is for the system, buffers, and growth of other processes.
+std::int64_t room_beside_program(std::int64_t free_bytes) {
+  return std::max<std::int64_t>(free_bytes - kOwnNeeds, 0) / 10 * 9;
 }
 
 }  // namespace outrider

@@ -13,4 +13,8 @@ namespace outrider {
 // parent of proc and sys; "" except in tests.
 std::int64_t free_memory(const std::string& root = "");
 
+// The part of so many free bytes that one large user of memory may take: nine tenths of what is
+// left beside 256 MiB for the rest of the program; 0 if nothing is left.
+std::int64_t room_beside_program(std::int64_t free_bytes);
+
 }  // namespace outrider

@@ -14,7 +14,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from programs import CLEAN_ENVIRONMENT, DRAFT, ROOT, TARGET, ending_with_us
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, TARGET, ending_with_us
 from runner import run_tests
 
 sys.path.insert(0, str(ROOT / 'bench/quality'))
@@ -46,7 +46,7 @@ FILES = {
 
 def call(*words, code=0):
     ended = subprocess.run(ending_with_us(sys.executable, *words), capture_output=True, text=True, check=False, timeout=300,
-                           env={**CLEAN_ENVIRONMENT, 'OUTRIDER_BIN': os.environ.get('OUTRIDER_BIN', '')} if 'OUTRIDER_BIN' in os.environ else CLEAN_ENVIRONMENT)
+                           env={**CLEAN_ENVIRONMENT, 'OUTRIDER_BIN': str(BIN)})
     if ended.returncode != code:
         raise AssertionError(f'{words} ended with {ended.returncode}: {ended.stderr}')
     return ended

@@ -2,9 +2,8 @@
 // that computes them: the device keeps the first layers and the output matrix in its own memory,
 // and takes each other layer from a LayerStore in every pass.
 //
-//   DeviceNeeds needs = *device.needs(weights);      // to divide a memory budget
-//   auto model = *device.make({std::move(weights), 3, open});   // calls open(keeper) once, for 3
-//   layers
+//   DeviceNeeds needs = *device.needs(weights);                // to divide a memory budget
+//   auto model = *device.make({std::move(weights), 3, open});  // the device keeps three layers
 //
 // Thread rule: needs() and make() from any thread, one at a time; what make() gives is as model.h.
 // SPDX-License-Identifier: Apache-2.0

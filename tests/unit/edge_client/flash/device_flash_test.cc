@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +22,7 @@
 #include "edge_client/flash/flash_model.h"
 #include "tests/unit/common/engine/model/chunked_logits.h"
 #include "tests/unit/common/engine/model/cpu/small_models.h"
+#include "tests/unit/common/engine/model/recording_tap.h"
 #include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
@@ -99,13 +99,6 @@ class DeviceFlashTest : public testing::Test {
     auto flash = try_open(path, layers, by_fibers({.seed = seed, .poisons = true}));
     EXPECT_TRUE(flash.ok()) << flash.status().to_string();
     return flash.ok() ? *std::move(flash) : nullptr;
-  }
-
-  void flip_a_bit(const std::string& path, std::uint64_t at) {
-    const std::string name = std::filesystem::path(path).filename();
-    std::string bytes = directory_.read(name);
-    bytes.at(at) = static_cast<char>(bytes[at] ^ 8);
-    directory_.write(name, bytes);
   }
 
   TestDirectory directory_;
@@ -195,18 +188,6 @@ TEST_F(DeviceFlashTest, TheDeviceChoosesTheCpusTokens) {
   }
 }
 
-class RecordingTap final : public LayerTap {
- public:
-  bool wants(std::int32_t layer) const override { return layer != 2; }
-  void on_layer(const HiddenRows& rows) override {
-    auto& to = seen[rows.layer];
-    to.resize((rows.first + rows.count) * rows.width);
-    std::copy_n(rows.values, rows.count * rows.width,
-                to.begin() + static_cast<std::ptrdiff_t>(rows.first * rows.width));
-  }
-  std::map<std::int32_t, std::vector<float>> seen;
-};
-
 TEST_F(DeviceFlashTest, ATapSeesTheCpusHiddenStates) {
   const std::string path = pack("llama", "int8");
   const auto run = [](Model& model, RecordingTap& tap) {
@@ -254,7 +235,7 @@ TEST_F(DeviceFlashTest, DamageFailsThePassOrTheOpeningAndIsNamed) {
   const std::string path = pack("qwen2", "int8");
   const auto opened = ModelPack::open(path);
   ASSERT_TRUE(opened.ok());
-  flip_a_bit(path, opened->layer_extent(3).offset + 17);
+  directory_.flip_a_bit("qwen2.int8", opened->layer_extent(3).offset + 17);
   const auto flash = open(path, 1, 94);
   ASSERT_NE(flash, nullptr);
   for (int again = 0; again < 2; ++again) {

@@ -62,12 +62,6 @@ class FlashModelTest : public testing::TestWithParam<std::string> {
     return enough;
   }
 
-  void flip_a_bit(const std::string& name, std::uint64_t at) {
-    std::string bytes = directory_.read(name);
-    bytes.at(at) = static_cast<char>(bytes[at] ^ 8);
-    directory_.write(name, bytes);
-  }
-
   TestDirectory directory_;
   SystemClock clock_;
   std::shared_ptr<const ModelFiles> files_;
@@ -138,9 +132,9 @@ TEST_P(FlashModelTest, DamageInALayerFailsThePassAndNamesIt) {
   ASSERT_TRUE(opened.ok());
   ASSERT_LT(layer, opened->config().num_layers);  // it is streamed
   const std::int32_t experts = opened->config().experts.count;
-  if (experts == 0) flip_a_bit("bf16.pack", opened->layer_extent(layer).offset + 17);
+  if (experts == 0) directory_.flip_a_bit("bf16.pack", opened->layer_extent(layer).offset + 17);
   for (std::int32_t e = 0; e < experts; ++e) {
-    flip_a_bit("bf16.pack", opened->expert_extent(layer, e).offset + 17);
+    directory_.flip_a_bit("bf16.pack", opened->expert_extent(layer, e).offset + 17);
   }
   const auto flash = open(path, least);
   ASSERT_NE(flash, nullptr);
@@ -159,7 +153,8 @@ TEST_P(FlashModelTest, DamageInTheEmbeddingIsFoundOnOpening) {
   const auto opened = ModelPack::open(path);
   ASSERT_TRUE(opened.ok());
   const TensorView& embedding = opened->files().weights.at(weight_name(ModelPart::kEmbedding));
-  flip_a_bit("int8.pack", static_cast<std::uint64_t>(embedding.data - opened->base()) + 5);
+  directory_.flip_a_bit("int8.pack",
+                        static_cast<std::uint64_t>(embedding.data - opened->base()) + 5);
   const auto damaged = FlashModel::open(path, {.threads = 1}, clock_);
   EXPECT_EQ(damaged.status().code(), StatusCode::kDataLoss);
   EXPECT_THAT(damaged.status().message(), HasSubstr("the embedding"));
@@ -171,14 +166,15 @@ TEST_P(FlashModelTest, DamageInASmallTensorIsFoundOnOpening) {
   const auto opened = ModelPack::open(path);
   ASSERT_TRUE(opened.ok());
   const TensorView& norm = opened->files().weights.at(weight_name(ModelPart::kFinalNorm));
-  flip_a_bit("int8.pack", static_cast<std::uint64_t>(norm.data - opened->base()) + 1);
+  directory_.flip_a_bit("int8.pack", static_cast<std::uint64_t>(norm.data - opened->base()) + 1);
   EXPECT_EQ(ModelPack::open(path).status().code(), StatusCode::kDataLoss);
 }
 
 TEST_P(FlashModelTest, DamageInATextIsFoundOnOpening) {
   const std::vector<PackText> texts = {{"tokenizer.json", "a text of some length"}};
   const std::string path = pack("int8", {.texts = texts});
-  flip_a_bit("int8.pack", directory_.read("int8.pack").find("a text of some length") + 3);
+  directory_.flip_a_bit("int8.pack",
+                        directory_.read("int8.pack").find("a text of some length") + 3);
   EXPECT_EQ(ModelPack::open(path).status().code(), StatusCode::kDataLoss);
 }
 

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/engine/model/cuda/device/device_room.h"
 
-#include <algorithm>
+#include "common/base/free_memory.h"
 
 namespace outrider::cuda {
-namespace {
-
-// The process's own memory, except weights, keys and values.
-constexpr std::int64_t kOwnNeeds = std::int64_t{256} << 20;
-
-}  // namespace
 
 std::int64_t free_bytes(const FreeMemory& free) {
   return free.is_shared ? free.on_host : free.on_device;
 }
 
 std::int64_t room_for_kv(const FreeMemory& free) {
-  if (!free.is_shared) return free.on_device / 10 * 9;
-  return std::max<std::int64_t>(free.on_host - kOwnNeeds, 1) / 10 * 9;
+  return free.is_shared ? room_beside_program(free.on_host) : free.on_device / 10 * 9;
 }
 
 std::string words_of(const FreeMemory& free) {

@@ -32,7 +32,7 @@ struct GpuImage {
   std::span<const KernelSymbol> kernels;
 };
 
-// Those of the backend's kernels (embed_cubins.py writes it).
+// Those of the backend's kernels (cmake/embed_kernels.py writes it).
 std::span<const GpuImage> kernel_images();
 // Another source's, before the first load_kernels(). The images stay.
 void add_images(std::span<const GpuImage> images);

@@ -2,7 +2,7 @@
 // compiler does (fibers.h). Arithmetic is IEEE's with one rounding an operation on both sides, and
 // fused only in fused().
 //
-// A program for a GPU has both: nvcc makes machine code of the kernels (gpu_code.h), the host's
+// A program for a GPU has both: nvcc makes machine code of the kernels (gpu_kernel.h), the host's
 // compiler what launches them, with OUTRIDER_ON_GPU. Kernels are then named there and never run.
 //
 // Included by files that hold kernels. SPDX-License-Identifier: Apache-2.0

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -33,6 +34,12 @@ class TestDirectory final {
   std::string read(std::string_view name) const {
     std::ifstream in(path(name), std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
+  }
+  // Changes the byte at this offset of the file.
+  void flip_a_bit(std::string_view name, std::uint64_t at) const {
+    std::string bytes = read(name);
+    bytes.at(at) = static_cast<char>(bytes[at] ^ 8);
+    write(name, bytes);
   }
 
  private:

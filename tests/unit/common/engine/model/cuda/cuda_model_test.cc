@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -19,6 +18,7 @@
 #include "common/engine/model/row_check.h"
 #include "common/engine/sampling/sampling.h"
 #include "tests/unit/common/engine/model/cpu/small_models.h"
+#include "tests/unit/common/engine/model/recording_tap.h"
 #include "tests/unit/common/engine/model/test_directory.h"
 
 namespace outrider {
@@ -265,18 +265,6 @@ TEST_F(CudaModelTest, ARowOfWhichNothingCanBeChosenGivesItsLogits) {
   EXPECT_EQ(out.chosen_of(0), PassOutput::kNotChosen);
   EXPECT_EQ(check_logits(rows, out).code(), StatusCode::kDataLoss);
 }
-
-class RecordingTap final : public LayerTap {
- public:
-  bool wants(std::int32_t layer) const override { return layer != 2; }
-  void on_layer(const HiddenRows& rows) override {
-    auto& to = seen[rows.layer];
-    to.resize((rows.first + rows.count) * rows.width);
-    std::copy_n(rows.values, rows.count * rows.width,
-                to.begin() + static_cast<std::ptrdiff_t>(rows.first * rows.width));
-  }
-  std::map<std::int32_t, std::vector<float>> seen;
-};
 
 TEST_F(CudaModelTest, ATapSeesTheCpusHiddenStates) {
   const auto files = small_model(directory_.path(), "llama", DType::kF32, 4);

@@ -37,7 +37,10 @@ AnswerConstraint ToyForm::drawn(SeededRandom& random, std::int32_t vocab_size, b
   std::vector<std::string> pieces;
   for (TokenId token = 0; token < vocab_size; ++token) pieces.push_back(piece_of(token));
   AnswerConstraint constraint{.spec = {ConstraintKind::kGrammar, form->rules()}};
-  auto grammar = compile_grammar(constraint.spec, GrammarVocabulary(pieces));
+  const GrammarVocabulary vocabulary(pieces);
+  const auto found = find_tokens(constraint.spec, vocabulary);
+  OUTRIDER_CHECK(found.ok());
+  auto grammar = compile_grammar(constraint.spec, vocabulary, *found);
   OUTRIDER_CHECK(grammar.ok());
   form->grammar_ = *std::move(grammar);
   constraint.compiled = std::move(form);

@@ -74,15 +74,10 @@ Result<std::shared_ptr<const Constraint>> ConstraintCompiler::compile_anew(
     const ConstraintSpec& spec) {
   if (!vocabulary_) vocabulary_.emplace(pieces_());
   const GrammarVocabulary& vocabulary = *vocabulary_;
-  OUTRIDER_RETURN_IF_ERROR(try_in_child(
-      [&] {
-        const auto compiled = compile_grammar(spec, vocabulary);
-        // The first mask, which every answer needs.
-        if (compiled.ok()) (*compiled)->begin()->allowed({});
-        return compiled.status();
-      },
-      bounds_.trial));
-  return compile_grammar(spec, vocabulary);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::string found,
+      compute_in_child([&] { return find_tokens(spec, vocabulary); }, bounds_.trial));
+  return compile_grammar(spec, vocabulary, found);
 }
 
 void ConstraintCompiler::keep(const std::string& owner, const AnswerConstraint& constraint) {

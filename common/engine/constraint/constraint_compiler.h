@@ -1,5 +1,5 @@
 // From the text of a form to what holds answers to it, for one tokenizer. Forms come from clients:
-// each is checked, tried in a child process, and only then compiled here. What was compiled is kept
+// each is checked, and compiled in a child process, which gives its result to this one. It is kept
 // for the same owner, so that one tenant's forms tell another nothing.
 //
 //   ConstraintCompiler compiler([&] { return pieces_of(tokenizer); });

@@ -2,14 +2,23 @@
 #ifdef OUTRIDER_HAVE_XGRAMMAR
 #include "common/engine/constraint/grammar.h"
 
+#include <compiled_grammar_impl.h>
+#include <grammar_functor.h>
+#include <grammar_impl.h>
 #include <xgrammar/xgrammar.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <exception>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <type_traits>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 
@@ -204,18 +213,152 @@ xgrammar::Grammar of_frames(const std::string& text) {
   return xgrammar::Grammar::Union({frames, of_schema(form["instead"].dump())});
 }
 
-xgrammar::CompiledGrammar compiled(const ConstraintSpec& spec,
-                                   xgrammar::GrammarCompiler& compiler) {
+xgrammar::Grammar grammar_of(const ConstraintSpec& spec) {
   switch (spec.kind) {
     case ConstraintKind::kRegex:
-      return compiler.CompileRegex(spec.text);
+      return xgrammar::Grammar::FromRegex(spec.text);
     case ConstraintKind::kGrammar:
-      return compiler.CompileGrammar(spec.text);
+      return xgrammar::Grammar::FromEBNF(spec.text);
     case ConstraintKind::kFramed:
-      return compiler.CompileGrammar(of_frames(spec.text));
+      return of_frames(spec.text);
     default:
-      return compiler.CompileGrammar(of_schema(spec.text));
+      return of_schema(spec.text);
   }
+}
+
+// The tokens that may follow, by state.
+using Found = decltype(xgrammar::CompiledGrammar::Impl::adaptive_token_mask_cache);
+using Indices = std::vector<std::int32_t>;
+
+template <class Mask>
+auto lists_of(Mask& mask) {
+  return std::array{&mask.accepted_indices, &mask.rejected_indices, &mask.uncertain_indices};
+}
+
+class FoundWriter final {
+ public:
+  std::string bytes_of(const Found& found) {
+    for (const auto& [state, mask] : found) {
+      put(&state, 1);
+      put(&mask.store_type, 1);
+      for (const Indices* list : lists_of(mask)) put_list(*list);
+      const int bits = mask.accepted_bitset.Size();
+      std::vector<std::uint32_t> words(
+          static_cast<std::size_t>(xgrammar::DynamicBitset::GetBufferSize(bits)));
+      xgrammar::DynamicBitset(bits, words.data()) = mask.accepted_bitset;
+      put(&bits, 1);
+      put(words.data(), words.size());
+    }
+    return std::move(bytes_);
+  }
+
+ private:
+  template <class T>
+  void put(const T* from, std::size_t count) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(from), count * sizeof(T));
+  }
+  void put_list(const Indices& list) {
+    const auto size = static_cast<std::int32_t>(list.size());
+    put(&size, 1);
+    put(list.data(), list.size());
+  }
+
+  std::string bytes_;
+};
+
+class FoundReader final {
+ public:
+  FoundReader(std::string_view bytes, const xgrammar::TokenizerInfo& info)
+      : left_(bytes),
+        vocabulary_(info.GetVocabSize()),
+        indices_(static_cast<std::int32_t>(info.GetSortedDecodedVocab().size())) {}
+
+  // Nothing: the bytes are not of this vocabulary, or not complete.
+  std::optional<Found> read() {
+    Found found;
+    while (!left_.empty()) {
+      xgrammar::ParserState state;
+      xgrammar::AdaptiveTokenMask mask;
+      if (!take(&state, 1) || !read_mask(mask)) return std::nullopt;
+      found.emplace(state, std::move(mask));
+    }
+    return found;
+  }
+
+ private:
+  bool read_mask(xgrammar::AdaptiveTokenMask& mask) {
+    using Store = xgrammar::AdaptiveTokenMask::StoreType;
+    std::int32_t bits = 0;
+    if (!take(&mask.store_type, 1) || mask.store_type < Store::kAccepted ||
+        mask.store_type > Store::kAcceptedBitset) {
+      return false;
+    }
+    for (Indices* list : lists_of(mask)) {
+      if (!take_list(*list)) return false;
+    }
+    if (!take(&bits, 1) || (bits != 0 && bits != vocabulary_)) return false;
+    std::vector<std::uint32_t> words(
+        static_cast<std::size_t>(xgrammar::DynamicBitset::GetBufferSize(bits)));
+    if (!take(words.data(), words.size())) return false;
+    const xgrammar::DynamicBitset view(bits, words.data());
+    mask.accepted_bitset = view;  // a copy
+    return (mask.store_type == Store::kAcceptedBitset) == (bits != 0);
+  }
+
+  bool take_list(Indices& list) {
+    std::int32_t size = 0;
+    if (!take(&size, 1) || size < 0 || size > indices_) return false;
+    list.resize(static_cast<std::size_t>(size));
+    return take(list.data(), list.size()) &&
+           std::ranges::all_of(list, [&](std::int32_t at) { return at >= 0 && at < indices_; });
+  }
+
+  template <class T>
+  bool take(T* to, std::size_t count) {
+    const std::size_t bytes = count * sizeof(T);
+    if (left_.size() < bytes) return false;
+    if (bytes > 0) std::memcpy(to, left_.data(), bytes);
+    left_.remove_prefix(bytes);
+    return true;
+  }
+
+  std::string_view left_;
+  const std::int32_t vocabulary_;  // bits of a set
+  const std::int32_t indices_;     // that lists have: of the tokens in the order of their text
+};
+
+// Whether something was found for each state at which a token may follow, and for no other.
+bool belongs_to(const Found& found, const xgrammar::Grammar& grammar) {
+  std::size_t states = 0;
+  for (std::int32_t rule = 0; rule < grammar->NumRules(); ++rule) {
+    const auto& machine = grammar->per_rule_fsms[static_cast<std::size_t>(rule)]->GetFsm();
+    std::unordered_set<int> reachable;
+    machine.GetReachableStates(&reachable);
+    for (const int at : reachable) {
+      if (!machine.IsScanableState(at)) continue;
+      ++states;
+      const xgrammar::ParserState state(rule, grammar->GetRule(rule).body_expr_id, at,
+                                        xgrammar::ParserState::kNoPrevInputPos);
+      if (!found.contains(state)) return false;
+    }
+  }
+  return states == found.size();
+}
+
+// Runs a step of a compile; its warning is an error.
+template <class T>
+Result<T> without_warning(const std::function<T()>& step) {
+  std::string warning;
+  const WarningsIn collected(warning);
+  try {
+    T made = step();
+    if (warning.empty()) return made;
+  } catch (const std::exception& error) {
+    return invalid_argument("the form cannot be compiled: " + printable(error.what()));
+  }
+  return unimplemented("the form would not be enforced as it is written: " + printable(warning) +
+                       ". Remedy: leave that out, or say it in another way");
 }
 
 }  // namespace
@@ -228,20 +371,32 @@ GrammarVocabulary::GrammarVocabulary(const std::vector<std::string>& pieces)
     : sorted_(std::make_shared<const Sorted>(Sorted{xgrammar::TokenizerInfo(
           pieces, xgrammar::VocabType::RAW, std::nullopt, std::vector<std::int32_t>())})) {}
 
-Result<std::shared_ptr<const Constraint>> compile_grammar(const ConstraintSpec& spec,
-                                                          const GrammarVocabulary& vocabulary) {
-  std::string warning;
-  const WarningsIn collected(warning);
-  try {
+Result<std::string> find_tokens(const ConstraintSpec& spec, const GrammarVocabulary& vocabulary) {
+  return without_warning<std::string>([&] {
     xgrammar::GrammarCompiler compiler(vocabulary.sorted()->info, 1, false);
-    std::shared_ptr<const Constraint> grammar =
-        std::make_shared<const Grammar>(compiled(spec, compiler));
-    if (warning.empty()) return grammar;
-  } catch (const std::exception& error) {
-    return invalid_argument("the form cannot be compiled: " + printable(error.what()));
+    const xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar_of(spec));
+    // The first mask, which every answer needs.
+    Grammar(compiled).begin()->allowed({});
+    return FoundWriter().bytes_of(compiled->adaptive_token_mask_cache);
+  });
+}
+
+Result<std::shared_ptr<const Constraint>> compile_grammar(const ConstraintSpec& spec,
+                                                          const GrammarVocabulary& vocabulary,
+                                                          std::string_view found) {
+  const xgrammar::TokenizerInfo& info = vocabulary.sorted()->info;
+  auto compiled = std::make_shared<xgrammar::CompiledGrammar::Impl>();
+  compiled->tokenizer_info = info;
+  OUTRIDER_ASSIGN_OR_RETURN(compiled->grammar, without_warning<xgrammar::Grammar>([&] {
+                              return xgrammar::GrammarOptimizer::Apply(grammar_of(spec));
+                            }));
+  std::optional<Found> read = FoundReader(found, info).read();
+  if (!read || !belongs_to(*read, compiled->grammar)) {
+    return internal_error("what was found for a form's states is that of another form");
   }
-  return unimplemented("the form would not be enforced as it is written: " + printable(warning) +
-                       ". Remedy: leave that out, or say it in another way");
+  compiled->adaptive_token_mask_cache = *std::move(read);
+  const xgrammar::CompiledGrammar grammar(std::move(compiled));
+  return std::shared_ptr<const Constraint>(std::make_shared<const Grammar>(grammar));
 }
 
 }  // namespace outrider

@@ -4,15 +4,20 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <string>
+#include <string_view>
 
 namespace outrider {
 namespace {
@@ -20,7 +25,7 @@ namespace {
 constexpr int kLookEveryMs = 5;  // at the child's memory and time
 // A busy machine may give the child a part of a processor only.
 constexpr int kWallTimes = 5;
-constexpr std::size_t kMaxReport = 4096;
+constexpr std::size_t kReadBytes = 65536;  // a pipe holds no more
 
 // Ends the child, if it still runs, and lets the system forget it.
 class Child final {
@@ -58,12 +63,26 @@ class Child final {
   const pid_t id_;
 };
 
-// The code, then the message.
-[[noreturn]] void report(int to, const Status& status) {
-  std::string text(1, static_cast<char>(status.code()));
-  text += status.message().substr(0, kMaxReport - 1);
-  const ssize_t written = write(to, text.data(), text.size());
-  _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
+// Begins what the child says. Then comes the message, or what the work gave.
+struct Head {
+  std::uint64_t bytes = 0;
+  StatusCode code = StatusCode::kOk;
+};
+
+[[noreturn]] void report(int to, const Result<std::string>& result) {
+  const std::string& text = result.ok() ? *result : result.status().message();
+  const Head head{.bytes = text.size(), .code = result.status().code()};
+  std::array<iovec, 2> parts = {
+      {{const_cast<Head*>(&head), sizeof(head)}, {const_cast<char*>(text.data()), text.size()}}};
+  for (iovec& part : parts) {
+    while (part.iov_len > 0) {
+      const ssize_t written = write(to, part.iov_base, part.iov_len);
+      if (written < 0 && errno != EINTR) _exit(1);
+      const auto gone = static_cast<std::size_t>(std::max<ssize_t>(written, 0));
+      part = {static_cast<char*>(part.iov_base) + gone, part.iov_len - gone};
+    }
+  }
+  _exit(0);
 }
 
 Status ended(const char* why) {
@@ -72,22 +91,29 @@ Status ended(const char* why) {
                             "alternatives");
 }
 
-Status reported(int from) {
-  char text[kMaxReport];
-  const ssize_t length = read(from, text, sizeof(text));
-  if (length < 1) return ended("made its compiler fail");
-  const auto code = static_cast<StatusCode>(text[0]);
-  if (code == StatusCode::kOk) return {};
-  return {code, std::string(text + 1, static_cast<std::size_t>(length) - 1)};
+Result<std::string> reported(std::string_view said) {
+  Head head;
+  if (said.size() < sizeof(head)) return ended("made its compiler fail");
+  std::memcpy(&head, said.data(), sizeof(head));
+  said.remove_prefix(sizeof(head));
+  if (said.size() != head.bytes) return ended("made its compiler fail");
+  if (head.code == StatusCode::kOk) return std::string(said);
+  return Status(head.code, std::string(said));
 }
 
-Status await(const Child& child, int from, const TrialBounds& bounds) {
+Result<std::string> await(const Child& child, int from, const TrialBounds& bounds) {
   const SystemClock clock;
   const TimePoint deadline = clock.now() + kWallTimes * bounds.time;
   const std::size_t at_first = child.bytes();
+  std::string said;
+  std::array<char, kReadBytes> piece;
   while (clock.now() < deadline && child.used() < bounds.time) {
     pollfd event{.fd = from, .events = POLLIN, .revents = 0};
-    if (poll(&event, 1, kLookEveryMs) > 0) return reported(from);
+    if (poll(&event, 1, kLookEveryMs) > 0) {
+      const ssize_t length = read(from, piece.data(), piece.size());
+      if (length == 0) return reported(said);  // the child has closed its end
+      if (length > 0) said.append(piece.data(), static_cast<std::size_t>(length));
+    }
     const std::size_t now = child.bytes();
     if (now > at_first && now - at_first > bounds.bytes) return ended("needs too much memory");
   }
@@ -96,7 +122,8 @@ Status await(const Child& child, int from, const TrialBounds& bounds) {
 
 }  // namespace
 
-Status try_in_child(const std::function<Status()>& work, const TrialBounds& bounds) {
+Result<std::string> compute_in_child(const std::function<Result<std::string>()>& work,
+                                     const TrialBounds& bounds) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return resource_exhausted("a form's trial: no pipe is left");
   const pid_t id = fork();
@@ -105,13 +132,13 @@ Status try_in_child(const std::function<Status()>& work, const TrialBounds& boun
     report(ends[1], work());
   }
   close(ends[1]);
-  Status status = resource_exhausted("a form's trial: no process can be made");
+  Result<std::string> result = resource_exhausted("a form's trial: no process can be made");
   if (id > 0) {
     const Child child(id);
-    status = await(child, ends[0], bounds);
+    result = await(child, ends[0], bounds);
   }
   close(ends[0]);
-  return status;
+  return result;
 }
 
 }  // namespace outrider

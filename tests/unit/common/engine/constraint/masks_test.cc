@@ -15,7 +15,11 @@ using Ids = std::vector<TokenId>;
 
 std::shared_ptr<const Constraint> compiled(const ConstraintSpec& spec,
                                            const std::vector<std::string>& pieces) {
-  auto constraint = compile_grammar(spec, GrammarVocabulary(pieces));
+  const GrammarVocabulary vocabulary(pieces);
+  const auto found = find_tokens(spec, vocabulary);
+  EXPECT_TRUE(found.ok()) << found.status().to_string() << "\n" << spec.text;
+  if (!found.ok()) return nullptr;
+  auto constraint = compile_grammar(spec, vocabulary, *found);
   EXPECT_TRUE(constraint.ok()) << constraint.status().to_string() << "\n" << spec.text;
   return constraint.ok() ? *std::move(constraint) : nullptr;
 }
@@ -314,6 +318,44 @@ TEST_F(Masks, NoStringOfASchemaHoldsAControlCharacter) {
       }
     }
   }
+}
+
+// What was found for a form goes from one process to another as bytes.
+TEST_F(Masks, BytesOfAnotherFormAreRefused) {
+  const GrammarVocabulary vocabulary({"a", "b", "ab", "ba", ""});
+  const ConstraintSpec spec{ConstraintKind::kRegex, "(ab|ba)+a?"},
+      other{ConstraintKind::kRegex, "a*"};
+  const std::string found = *find_tokens(spec, vocabulary);
+  ASSERT_TRUE(compile_grammar(spec, vocabulary, found).ok());
+  const auto refused = [&](const GrammarVocabulary& by, const std::string& bytes) {
+    return compile_grammar(spec, by, bytes).status().code() == StatusCode::kInternal;
+  };
+  EXPECT_TRUE(refused(vocabulary, *find_tokens(other, vocabulary)));
+  EXPECT_TRUE(refused(vocabulary, found + found.substr(0, 1)));
+  for (std::size_t length = 0; length < found.size(); ++length) {
+    EXPECT_TRUE(refused(vocabulary, found.substr(0, length))) << length;
+  }
+  // Whatever a byte is changed to, indices stay within the vocabulary.
+  for (std::size_t at = 0; at < found.size(); ++at) {
+    std::string changed = found;
+    changed[at] = static_cast<char>(changed[at] ^ 0x40);
+    const auto compiled = compile_grammar(spec, vocabulary, changed);
+    if (compiled.ok()) (*compiled)->begin()->allowed({});
+  }
+}
+
+TEST_F(Masks, SetsOfManyTokensComeBackAsTheyWere) {
+  std::vector<std::string> pieces;
+  for (int number = 0; number < 5000; ++number) pieces.push_back(std::to_string(number));
+  const auto constraint = compiled({ConstraintKind::kRegex, "[1-8][0-9]{0,2}"}, pieces);
+  ASSERT_NE(constraint, nullptr);
+  expect_exactly(*constraint->begin()->allowed({}), "", pieces, [](const std::string& text) {
+    return text.size() <= 3 && text[0] >= '1' && text[0] <= '8';
+  });
+  const auto many = compiled({ConstraintKind::kRegex, "[1-3][0-9]*"}, pieces);
+  ASSERT_NE(many, nullptr);
+  expect_exactly(*many->begin()->allowed({}), "", pieces,
+                 [](const std::string& text) { return text[0] >= '1' && text[0] <= '3'; });
 }
 
 }  // namespace

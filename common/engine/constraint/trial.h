@@ -19,7 +19,7 @@ struct TrialBounds {
   std::size_t bytes = std::size_t{256} << 20;  // that the work allocates, its result included
 };
 
-// What the work gives, from a fork of this process in which only the calling thread exists: the
+// The work's result, from a fork of this process in which only the calling thread exists: the
 // work must take no lock that another thread may hold. RESOURCE_EXHAUSTED where it is ended, where
 // it crashed, or where no process can be made.
 Result<std::string> compute_in_child(const std::function<Result<std::string>()>& work,

@@ -320,7 +320,6 @@ TEST_F(Masks, NoStringOfASchemaHoldsAControlCharacter) {
   }
 }
 
-// What was found for a form goes from one process to another as bytes.
 TEST_F(Masks, BytesOfAnotherFormAreRefused) {
   const GrammarVocabulary vocabulary({"a", "b", "ab", "ba", ""});
   const ConstraintSpec spec{ConstraintKind::kRegex, "(ab|ba)+a?"},

@@ -8,32 +8,23 @@
 # Pinned by its digest, as in docker/Dockerfile.
 ARG BASE=docker.io/library/debian:bookworm-20260824-slim@sha256:88200866dfff7ea7f5cbcb6ec7c8a701889efe6fe859fe64d6990e4b07ea4171
 
-FROM ${BASE} AS build
+# Compiled on this machine for the image's architecture, because compilers are slow under emulation.
+FROM --platform=${BUILDPLATFORM} ${BASE} AS build
 WORKDIR /src
-COPY packages.txt .
-RUN apt-get -q update \
- && apt-get -q -y install --no-install-recommends ca-certificates \
-      $(awk '/^\[/ {on = /^\[(build|model)\]/} /^[a-z0-9]/ && on {print $1}' packages.txt) \
- && rm -rf /var/lib/apt/lists/*
-# nvcc 13, and ptxas 12.6 for Orin, come as wheels; ./run pins them.
-COPY run .
-RUN python3 -m venv .venv-nvcc \
- && .venv-nvcc/bin/pip install --no-cache-dir --no-compile --no-deps \
-      $(sed -n 's/^readonly NVCC_WHEELS=(\(.*\))$/\1/p' run)
+# What installs is copied first, so that a change of the sources does not install again.
+COPY packages.txt run ./
 COPY cmake/fetch_xgrammar.sh cmake/
-RUN cmake/fetch_xgrammar.sh .venv-nvcc/bin/pip
+COPY deploy/arm64-sysroot.sh deploy/
+ARG TARGETARCH
+# The package has the licences of its parts, which dpkg is told to leave out of slim images.
+RUN rm -f /etc/dpkg/dpkg.cfg.d/* && ./run setup package ${TARGETARCH} cuda
 COPY . .
-ARG JOBS=4
-# ARCHITECTURES: of the GPUs that run it: A100; Jetson Orin; H100, H200; Jetson Thor.
-ARG ARCHITECTURES="80;87;90;110"
-RUN cmake --preset cuda -DOUTRIDER_GRAMMAR=ON "-DOUTRIDER_GPU_ARCHITECTURES=${ARCHITECTURES}" \
- && cmake --build --preset cuda -j "${JOBS}" --target outrider-edge outrider-server
-RUN mkdir /programs \
- && for part in edge server; do \
-      strip -o "/programs/outrider-${part}" "build/cuda/bin/outrider-${part}" || exit 1; \
-    done
+# JOBS: compiler processes; each takes up to 2 GB.
+ARG JOBS=2
+# The image's programs are the package's.
+RUN JOBS="${JOBS}" ./run package ${TARGETARCH} cuda && cp -r build/*/tree/outrider-*/bin /programs
 
-FROM ${BASE} AS runtime
+FROM --platform=${TARGETPLATFORM} ${BASE} AS runtime
 RUN apt-get -q update \
  && apt-get -q -y install --no-install-recommends ca-certificates curl \
  && rm -rf /var/lib/apt/lists/*

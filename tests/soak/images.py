@@ -2,9 +2,11 @@
 """Builds the images of both programs with buildah, on a Debian 12 made by mmdebstrap, and lets them answer the demo as
 user 1000 without capabilities, on a read-only root, with models mounted read-only.
 
-  tests/soak/images.py [--jobs 2] [--volume HOST:CONTAINER ..] [--cuda]
+  tests/soak/images.py [--arch arm64] [--cuda] [--jobs 2] [--volume HOST:CONTAINER ..] [--systems FOLDER]
 
---cuda builds the server's image for GPUs instead: it has to be small, and to say why it does not start without a GPU.
+--arch arm64 on an x86-64 machine: compiled here, run under qemu-user, which has to be registered with the kernel
+(binfmt_misc; Debian's qemu-user-static, binfmt-support and arch-test do it).
+--cuda builds the images for GPUs: without one each has to say why it does not start.
 --volume mounts while the images are built: a compiler's cache (/root/.cache/ccache), apt's or pip's configuration. Needs
 root, and about 12 GB in TMPDIR. Inconclusive (exit code 4) if a tool is missing or nothing can be mounted.
 SPDX-License-Identifier: Apache-2.0
@@ -25,14 +27,16 @@ from edges import ROOT
 from outcome import Outcome
 
 PARTS = ('server', 'edge')
-MOST_MEGABYTES = 150  # of the image for GPUs
+MOST_MEGABYTES = 150  # of an image, without weights
 SLIM_MEGABYTES = 75   # of Debian's own slim image, of which the base here is a larger variant
-# Neither documentation nor downloaded packages stay, as in Debian's slim images.
-SLIM = ('--dpkgopt=path-exclude=/usr/share/doc/*', '--dpkgopt=path-exclude=/usr/share/man/*', '--dpkgopt=path-exclude=/usr/share/locale/*')
+# Neither documentation nor downloaded packages stay, as in Debian's slim images; licences do.
+SLIM = ('--dpkgopt=path-exclude=/usr/share/doc/*', '--dpkgopt=path-include=/usr/share/doc/*/copyright', '--dpkgopt=path-exclude=/usr/share/man/*', '--dpkgopt=path-exclude=/usr/share/locale/*')
 CLEAN = '''DPkg::Post-Invoke {"rm -f /var/cache/apt/archives/*.deb";};
 Dir::Cache::pkgcache "";
 Dir::Cache::srcpkgcache "";
 '''
+ARCHITECTURES = {'x86_64': 'amd64', 'aarch64': 'arm64'}
+HERE = ARCHITECTURES[os.uname().machine]
 TOOLS = ('buildah', 'mmdebstrap', 'unshare', 'chroot')
 ISSUER = 'ca-certificates'  # for apt over HTTPS
 # A process in an image has no rights. setpriv is the image's own, because it removes a right that chroot needs.
@@ -58,12 +62,17 @@ class Buildah:
         self('build', '--isolation', 'chroot', '--format', 'docker', '--layers', '--tag', tag, *words)
 
 
-def make_base(buildah, folder):
+def make_base(buildah, folder, arch, kept):
+    """Adds Debian 12 for this architecture to the image `base`, which has one for each."""
     (folder / 'docker-clean').write_text(CLEAN, encoding='ascii')
-    subprocess.run(['mmdebstrap', '--variant=minbase', *SLIM, f'--include={ISSUER}',
-                    f'--customize-hook=copy-in {folder}/docker-clean /etc/apt/apt.conf.d', 'bookworm', folder / 'base.tar'], check=True)
-    (folder / 'Dockerfile').write_text('FROM scratch\nADD base.tar /\n', encoding='ascii')
-    buildah.build('base', folder)
+    context, tar = folder / f'base-{arch}', (kept or folder) / f'base-{arch}.tar'
+    context.mkdir()
+    if not tar.exists():
+        subprocess.run(['mmdebstrap', '--variant=minbase', f'--architectures={arch}', *SLIM, f'--include={ISSUER}',
+                        f'--customize-hook=copy-in {folder}/docker-clean /etc/apt/apt.conf.d', 'bookworm', tar], check=True)
+    shutil.copy(tar, context / 'base.tar')
+    (context / 'Dockerfile').write_text('FROM scratch\nADD base.tar /\n', encoding='ascii')
+    buildah('build', '--isolation', 'chroot', '--format', 'docker', '--platform', f'linux/{arch}', '--manifest', 'base', context)
 
 
 def megabytes(root):
@@ -71,7 +80,7 @@ def megabytes(root):
 
 
 def wrap(buildah, part, folder, models):
-    """A script that runs the image's program like a container; findings about the image."""
+    """Makes a script that runs the image's program like a container. Its root, and findings about the image."""
     config = json.loads(buildah('inspect', '--type', 'image', part))['Docker']['config']
     findings = [f'{part}: {what}' for what, right in (
         ('its user is not 1000:1000', config.get('User') == '1000:1000'),
@@ -84,7 +93,7 @@ def wrap(buildah, part, folder, models):
         script = folder / 'bin' / name
         script.write_text(WRAPPER.format(root=root, models=models, confined=confined), encoding='utf-8')
         script.chmod(0o755)
-    return findings
+    return root, findings
 
 
 def is_shut(shell):
@@ -98,29 +107,27 @@ def asks_health(command):
     return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def build_programs(buildah, arguments, folder, outcome):
-    findings = []
+def try_without_gpu(folder, outcome):
+    for part, flags in (('server', ('--model=/models/demo-target',)), ('edge', ('run', '--offline', '--target=/models/demo-target', '-p', 'x'))):
+        done = subprocess.run([folder / f'bin/outrider-{part}', *flags, '--device=cuda'], capture_output=True, text=True, check=False)
+        print(done.stderr, file=sys.stderr)
+        if done.returncode == 0 or 'GPU' not in done.stderr or 'Remedy' not in done.stderr:
+            outcome.fail(f'{part}: without a GPU it ends with {done.returncode} and says: {done.stderr}')
+
+
+def build_images(buildah, arguments, file, folder, outcome):
+    base = megabytes(buildah('mount', buildah('from', *arguments[:2], 'localhost/base')))
     for part in PARTS:
-        buildah.build(part, *arguments, '--target', part, '-f', ROOT / 'docker/Dockerfile', ROOT)
-        findings += wrap(buildah, part, folder, ROOT / 'models')
-    findings += [f'{part}: its process may do more than a user' for part in PARTS if not is_shut(folder / 'bin' / f'{part}-sh')]
-    for finding in findings:
-        outcome.fail(finding)
+        buildah.build(part, *arguments, '--target', part, '-f', ROOT / 'docker' / file, ROOT)
+        root, findings = wrap(buildah, part, folder, ROOT / 'models')
+        if not is_shut(folder / 'bin' / f'{part}-sh'):
+            findings.append(f'{part}: its process may do more than a user')
+        for finding in findings:
+            outcome.fail(finding)
+        size = SLIM_MEGABYTES + megabytes(root) - base
+        outcome.hold(f"MB of the {part}'s image", (size, size, size), MOST_MEGABYTES, at_least=False)
     answer_demo(folder / 'bin', Path('/models'), outcome,
                 lambda port: asks_health([folder / 'bin/server-sh', '-c', f'curl -sf http://127.0.0.1:{port}/health/live']))
-
-
-def build_cuda(buildah, arguments, folder, outcome):
-    buildah.build('server', *arguments, '-f', ROOT / 'docker/cuda.Dockerfile', ROOT)
-    for finding in wrap(buildah, 'server', folder, ROOT / 'models'):
-        outcome.fail(finding)
-    size = SLIM_MEGABYTES + megabytes(buildah('mount', buildah('from', 'server'))) - megabytes(buildah('mount', buildah('from', 'base')))
-    outcome.hold('MB of the image', (size, size, size), MOST_MEGABYTES, at_least=False)
-    done = subprocess.run([folder / 'bin/outrider-server', '--model=/models/demo-target', '--device=cuda'], capture_output=True,
-                          text=True, check=False)
-    print(done.stderr, file=sys.stderr)
-    if done.returncode == 0 or 'GPU' not in done.stderr or 'Remedy' not in done.stderr:
-        outcome.fail(f'without a GPU it ends with {done.returncode} and says: {done.stderr}')
 
 
 def run(options, outcome):
@@ -131,11 +138,16 @@ def run(options, outcome):
         folder = Path(name)
         (folder / 'bin').mkdir()
         buildah = Buildah(folder)
-        make_base(buildah, folder)
+        for arch in sorted({HERE, options.arch}):
+            make_base(buildah, folder, arch, options.systems)
         volumes = [word for volume in options.volume for word in ('--volume', volume)]
-        arguments = (*volumes, '--build-arg', 'BASE=localhost/base', '--build-arg', f'JOBS={options.jobs}')
+        # Without the second, buildah 1.28 takes the image's platform for its own.
+        arguments = ('--platform', f'linux/{options.arch}', '--build-arg', f'BUILDPLATFORM=linux/{HERE}', *volumes,
+                     '--build-arg', 'BASE=localhost/base', '--build-arg', f'JOBS={options.jobs}')
         try:
-            (build_cuda if options.cuda else build_programs)(buildah, arguments, folder, outcome)
+            build_images(buildah, arguments, 'cuda.Dockerfile' if options.cuda else 'Dockerfile', folder, outcome)
+            if options.cuda:
+                try_without_gpu(folder, outcome)
         finally:
             buildah('umount', '--all')
             buildah('rm', '--all')
@@ -146,7 +158,9 @@ def run(options, outcome):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--jobs', type=int, default=2, help='of the compiler')
-    parser.add_argument('--cuda', action='store_true', help="the server's image for GPUs instead")
+    parser.add_argument('--arch', choices=ARCHITECTURES.values(), default=HERE, help="of the images; by default this machine's")
+    parser.add_argument('--cuda', action='store_true', help='the images for GPUs')
+    parser.add_argument('--systems', type=Path, help='a folder in which bare systems are kept')
     parser.add_argument('--volume', action='append', default=[], help='HOST:CONTAINER, mounted while images are built')
     outcome = Outcome('images')
     run(parser.parse_args(), outcome)

@@ -18,8 +18,11 @@ from pathlib import Path
 from programs import BIN, ROOT
 from runner import run_tests
 
+sys.path.insert(0, str(ROOT / 'deploy/package'))
+import contents  # noqa: E402  pylint: disable=wrong-import-position
+
 UNITS = sorted((ROOT / 'deploy/systemd').glob('*.service'))
-GPU = ROOT / 'deploy/systemd/outrider-edge-gpu.conf'  # a drop-in of the edge's unit
+GPU = ROOT / 'deploy/systemd/gpu.conf'  # a drop-in of both units
 MOST_EXPOSED = 40  # tenths, as `systemd-analyze security` counts: 0 is closed, 100 open
 
 
@@ -50,14 +53,14 @@ class Units(unittest.TestCase):
         _, found = self.verify(UNITS[0], lambda text: text.replace('PrivateTmp', 'PrivateTemp'))
         self.assertIn('PrivateTemp', found)
 
-    def test_an_edge_with_a_gpu_sees_its_devices_and_stays_shut(self):
-        edge = next(unit for unit in UNITS if unit.name == 'outrider-edge.service')
-        self.assertEqual(self.verify(edge, drop_in=GPU), (0, ''))
-        self.assertEqual(self.exposure.returncode, 0, self.exposure.stdout[-300:])
-        for device in ('nvidia*', 'nvhost*', 'nvgpu*'):
-            self.assertIn(f'char-{device}:rw', self.exposure.stdout)
-        self.verify(edge)
-        self.assertNotIn('char-nvidia', self.exposure.stdout)
+    def test_a_service_with_a_gpu_sees_its_devices_and_stays_shut(self):
+        for unit in UNITS:
+            self.assertEqual(self.verify(unit, drop_in=GPU), (0, ''), unit.name)
+            self.assertEqual(self.exposure.returncode, 0, self.exposure.stdout[-300:])
+            for device in ('nvidia*', 'nvhost*', 'nvgpu*'):
+                self.assertIn(f'char-{device}:rw', self.exposure.stdout)
+            self.verify(unit)
+            self.assertNotIn('char-nvidia', self.exposure.stdout)
 
     def test_services_are_shut(self):
         for unit in UNITS:
@@ -96,6 +99,23 @@ class Contents(unittest.TestCase):
             self.assertTrue(package['versionInfo'])
             self.assertIn(f'@{package["versionInfo"]}'.replace('+', '%2B').replace(':', '%3A'), package['externalRefs'][0]['referenceLocator'])
 
+    def test_cuda_is_named_with_nvidias_licence_wherever_it_lies(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # The layout of NVIDIA's packages, and that of its wheels.
+            for cuda, licence in (('cuda-13', 'cuda-13/EULA.txt'), ('nvidia/cu13', 'nvidia_cuda_crt.dist-info/licenses/License.txt')):
+                root, texts = Path(folder, cuda), Path(folder, licence)
+                header = root / 'include/cuda.h'
+                for file, text in ((header, ''), (texts, f'the terms of {cuda}')):
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text(text, encoding='utf-8')
+                self.assertEqual(contents.packages_of({str(header)}, root), ['nvidia-cuda'])
+                self.assertEqual(contents.licences_of('nvidia-cuda', root), f'the terms of {cuda}')
+                with self.assertRaisesRegex(SystemExit, 'cuda.h: part of the program'):
+                    contents.packages_of({str(header)}, None)
+                texts.unlink()
+                with self.assertRaisesRegex(SystemExit, 'has no licence'):
+                    contents.licences_of('nvidia-cuda', root)
+
     def test_a_program_that_was_not_built_there_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             done = self.contents('--out', folder, '--program', 'outrider-none')
@@ -114,14 +134,6 @@ class Images(unittest.TestCase):
         for image in named:
             if not self.OURS.match(image):
                 self.assertRegex(image, r'@sha256:[0-9a-f]{64}$')
-
-    def test_the_compiler_of_cuda_comes_as_the_wheels_that_run_pins(self):
-        text = (ROOT / 'docker/cuda.Dockerfile').read_text(encoding='utf-8')
-        command = re.search(r"sed -n '[^']*NVCC_WHEELS[^']*' run", text)
-        wheels = subprocess.run(['sh', '-c', command[0]], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-        self.assertGreater(len(wheels), 3)
-        for wheel in wheels:
-            self.assertRegex(wheel, r'^nvidia-[a-z0-9-]+==\d+\.\d+\.\d+$')
 
 
 if __name__ == '__main__':

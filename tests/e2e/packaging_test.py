@@ -135,6 +135,17 @@ class Images(unittest.TestCase):
             if not self.OURS.match(image):
                 self.assertRegex(image, r'@sha256:[0-9a-f]{64}$')
 
+    def test_wheels_that_run_installs_are_pinned(self):
+        lists = re.findall(r'^readonly (?:\w+_WHEELS|UV_WHEEL)=\(?([^)\n]*)', (ROOT / 'run').read_text(encoding='utf-8'), re.M)
+        self.assertGreater(len(lists), 3)
+        for wheel in ' '.join(lists).split():
+            self.assertRegex(wheel, r'^[a-z0-9-]+==\d+(?:\.\d+)+$')
+
+    def test_a_package_that_there_is_not_is_refused_before_anything_is_installed(self):
+        done = subprocess.run([ROOT / 'run', 'package', 'riscv'], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ''))
+        self.assertEqual(done.stderr, "./run: 'riscv' is no package. Remedy: ./run package [arm64] [cuda]\n")
+
 
 if __name__ == '__main__':
     run_tests()

@@ -38,9 +38,9 @@ AnswerConstraint ToyForm::drawn(SeededRandom& random, std::int32_t vocab_size, b
   for (TokenId token = 0; token < vocab_size; ++token) pieces.push_back(piece_of(token));
   AnswerConstraint constraint{.spec = {ConstraintKind::kGrammar, form->rules()}};
   const GrammarVocabulary vocabulary(pieces);
-  const auto found = find_tokens(constraint.spec, vocabulary);
-  OUTRIDER_CHECK(found.ok());
-  auto grammar = compile_grammar(constraint.spec, vocabulary, *found);
+  const auto masks = compute_masks(constraint.spec, vocabulary);
+  OUTRIDER_CHECK(masks.ok());
+  auto grammar = compile_grammar(constraint.spec, vocabulary, *masks);
   OUTRIDER_CHECK(grammar.ok());
   form->grammar_ = *std::move(grammar);
   constraint.compiled = std::move(form);

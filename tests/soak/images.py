@@ -141,7 +141,7 @@ def run(options, outcome):
         for arch in sorted({HERE, options.arch}):
             make_base(buildah, folder, arch, options.systems)
         volumes = [word for volume in options.volume for word in ('--volume', volume)]
-        # Without the second, buildah 1.28 takes the image's platform for its own.
+        # buildah 1.28 takes the image's platform for the building machine's unless it is told.
         arguments = ('--platform', f'linux/{options.arch}', '--build-arg', f'BUILDPLATFORM=linux/{HERE}', *volumes,
                      '--build-arg', 'BASE=localhost/base', '--build-arg', f'JOBS={options.jobs}')
         try:

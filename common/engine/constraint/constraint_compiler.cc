@@ -75,9 +75,9 @@ Result<std::shared_ptr<const Constraint>> ConstraintCompiler::compile_anew(
   if (!vocabulary_) vocabulary_.emplace(pieces_());
   const GrammarVocabulary& vocabulary = *vocabulary_;
   OUTRIDER_ASSIGN_OR_RETURN(
-      const std::string found,
-      compute_in_child([&] { return find_tokens(spec, vocabulary); }, bounds_.trial));
-  return compile_grammar(spec, vocabulary, found);
+      const std::string masks,
+      compute_in_child([&] { return compute_masks(spec, vocabulary); }, bounds_.trial));
+  return compile_grammar(spec, vocabulary, masks);
 }
 
 void ConstraintCompiler::keep(const std::string& owner, const AnswerConstraint& constraint) {

@@ -226,8 +226,8 @@ xgrammar::Grammar grammar_of(const ConstraintSpec& spec) {
   }
 }
 
-// The tokens that may follow, by state.
-using Found = decltype(xgrammar::CompiledGrammar::Impl::adaptive_token_mask_cache);
+// The masks of the tokens that may follow, by state.
+using Masks = decltype(xgrammar::CompiledGrammar::Impl::adaptive_token_mask_cache);
 using Indices = std::vector<std::int32_t>;
 
 template <class Mask>
@@ -235,10 +235,10 @@ auto lists_of(Mask& mask) {
   return std::array{&mask.accepted_indices, &mask.rejected_indices, &mask.uncertain_indices};
 }
 
-class FoundWriter final {
+class MaskWriter final {
  public:
-  std::string bytes_of(const Found& found) {
-    for (const auto& [state, mask] : found) {
+  std::string bytes_of(const Masks& masks) {
+    for (const auto& [state, mask] : masks) {
       put(&state, 1);
       put(&mask.store_type, 1);
       for (const Indices* list : lists_of(mask)) put_list(*list);
@@ -267,23 +267,23 @@ class FoundWriter final {
   std::string bytes_;
 };
 
-class FoundReader final {
+class MaskReader final {
  public:
-  FoundReader(std::string_view bytes, const xgrammar::TokenizerInfo& info)
+  MaskReader(std::string_view bytes, const xgrammar::TokenizerInfo& info)
       : left_(bytes),
         vocabulary_(info.GetVocabSize()),
         indices_(static_cast<std::int32_t>(info.GetSortedDecodedVocab().size())) {}
 
   // Nothing: the bytes are not of this vocabulary, or not complete.
-  std::optional<Found> read() {
-    Found found;
+  std::optional<Masks> read() {
+    Masks masks;
     while (!left_.empty()) {
       xgrammar::ParserState state;
       xgrammar::AdaptiveTokenMask mask;
       if (!take(&state, 1) || !read_mask(mask)) return std::nullopt;
-      found.emplace(state, std::move(mask));
+      masks.emplace(state, std::move(mask));
     }
-    return found;
+    return masks;
   }
 
  private:
@@ -324,12 +324,12 @@ class FoundReader final {
   }
 
   std::string_view left_;
-  const std::int32_t vocabulary_;  // bits of a set
-  const std::int32_t indices_;     // that lists have: of the tokens in the order of their text
+  const std::int32_t vocabulary_;  // bits of a set of tokens
+  const std::int32_t indices_;     // bound of a list's values: places in the order of texts
 };
 
-// Whether something was found for each state at which a token may follow, and for no other.
-bool belongs_to(const Found& found, const xgrammar::Grammar& grammar) {
+// Whether there is a mask for each state at which a token may follow, and for no other.
+bool belongs_to(const Masks& masks, const xgrammar::Grammar& grammar) {
   std::size_t states = 0;
   for (std::int32_t rule = 0; rule < grammar->NumRules(); ++rule) {
     const auto& machine = grammar->per_rule_fsms[static_cast<std::size_t>(rule)]->GetFsm();
@@ -340,10 +340,10 @@ bool belongs_to(const Found& found, const xgrammar::Grammar& grammar) {
       ++states;
       const xgrammar::ParserState state(rule, grammar->GetRule(rule).body_expr_id, at,
                                         xgrammar::ParserState::kNoPrevInputPos);
-      if (!found.contains(state)) return false;
+      if (!masks.contains(state)) return false;
     }
   }
-  return states == found.size();
+  return states == masks.size();
 }
 
 // Runs a step of a compile; its warning is an error.
@@ -371,28 +371,28 @@ GrammarVocabulary::GrammarVocabulary(const std::vector<std::string>& pieces)
     : sorted_(std::make_shared<const Sorted>(Sorted{xgrammar::TokenizerInfo(
           pieces, xgrammar::VocabType::RAW, std::nullopt, std::vector<std::int32_t>())})) {}
 
-Result<std::string> find_tokens(const ConstraintSpec& spec, const GrammarVocabulary& vocabulary) {
+Result<std::string> compute_masks(const ConstraintSpec& spec, const GrammarVocabulary& vocabulary) {
   return without_warning<std::string>([&] {
     xgrammar::GrammarCompiler compiler(vocabulary.sorted()->info, 1, false);
     const xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar_of(spec));
     // The first mask, which every answer needs.
     Grammar(compiled).begin()->allowed({});
-    return FoundWriter().bytes_of(compiled->adaptive_token_mask_cache);
+    return MaskWriter().bytes_of(compiled->adaptive_token_mask_cache);
   });
 }
 
 Result<std::shared_ptr<const Constraint>> compile_grammar(const ConstraintSpec& spec,
                                                           const GrammarVocabulary& vocabulary,
-                                                          std::string_view found) {
+                                                          std::string_view masks) {
   const xgrammar::TokenizerInfo& info = vocabulary.sorted()->info;
   auto compiled = std::make_shared<xgrammar::CompiledGrammar::Impl>();
   compiled->tokenizer_info = info;
   OUTRIDER_ASSIGN_OR_RETURN(compiled->grammar, without_warning<xgrammar::Grammar>([&] {
                               return xgrammar::GrammarOptimizer::Apply(grammar_of(spec));
                             }));
-  std::optional<Found> read = FoundReader(found, info).read();
+  std::optional<Masks> read = MaskReader(masks, info).read();
   if (!read || !belongs_to(*read, compiled->grammar)) {
-    return internal_error("what was found for a form's states is that of another form");
+    return internal_error("the masks of a form's states are those of another form");
   }
   compiled->adaptive_token_mask_cache = *std::move(read);
   const xgrammar::CompiledGrammar grammar(std::move(compiled));

@@ -33,19 +33,20 @@ class GrammarVocabulary final {
   std::shared_ptr<const Sorted> sorted_;
 };
 
-// A grammar is compiled in two steps: into states, and into the tokens that may follow at each of
-// them, which are sought among the whole vocabulary and take nearly all the time. What the second
-// step found goes as bytes from a process that is ended when it takes too long to another one of
-// the same program, which then holds the form without having sought it.
+// A grammar is compiled in two steps: into states, and into each state's mask of the tokens that
+// may follow, which is computed over the whole vocabulary and takes nearly all the time. The masks
+// go as bytes from a process that is ended when it takes too long to another one of the same
+// program, which then holds the form without computing them.
 //
 // spec: has passed form_checks.h; the text of a schema is that of checked_schema(). Neither time
 // nor memory is bounded here. Errors: INVALID_ARGUMENT with the compiler's reason, UNIMPLEMENTED
 // for what it would have passed over, or where there are no grammars.
-Result<std::string> find_tokens(const ConstraintSpec& spec, const GrammarVocabulary& vocabulary);
+Result<std::string> compute_masks(const ConstraintSpec& spec, const GrammarVocabulary& vocabulary);
 
-// found: by find_tokens() of the same spec and vocabulary. INTERNAL: they are those of others.
+// masks: by compute_masks() of the same spec and vocabulary. INTERNAL: they are those of another
+// form.
 Result<std::shared_ptr<const Constraint>> compile_grammar(const ConstraintSpec& spec,
                                                           const GrammarVocabulary& vocabulary,
-                                                          std::string_view found);
+                                                          std::string_view masks);
 
 }  // namespace outrider

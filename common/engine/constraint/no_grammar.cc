@@ -14,14 +14,14 @@ std::string no_grammars() {
 
 GrammarVocabulary::GrammarVocabulary(const std::vector<std::string>& /*pieces*/) {}
 
-Result<std::string> find_tokens(const ConstraintSpec& /*spec*/,
-                                const GrammarVocabulary& /*vocabulary*/) {
+Result<std::string> compute_masks(const ConstraintSpec& /*spec*/,
+                                  const GrammarVocabulary& /*vocabulary*/) {
   return unimplemented(no_grammars());
 }
 
 Result<std::shared_ptr<const Constraint>> compile_grammar(const ConstraintSpec& /*spec*/,
                                                           const GrammarVocabulary& /*vocabulary*/,
-                                                          std::string_view /*found*/) {
+                                                          std::string_view /*masks*/) {
   return unimplemented(no_grammars());
 }
 

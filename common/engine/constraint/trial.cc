@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -63,7 +64,7 @@ class Child final {
   const pid_t id_;
 };
 
-// Begins what the child says. Then comes the message, or what the work gave.
+// The child's report begins with this; the message, or the work's result, follows.
 struct Head {
   std::uint64_t bytes = 0;
   StatusCode code = StatusCode::kOk;
@@ -91,12 +92,14 @@ Status ended(const char* why) {
                             "alternatives");
 }
 
-Result<std::string> reported(std::string_view said) {
+// The report, once it is complete. Its end is not waited for: another process that was forked in
+// the same moment may hold the pipe open.
+std::optional<Result<std::string>> reported(std::string_view said) {
   Head head;
-  if (said.size() < sizeof(head)) return ended("made its compiler fail");
+  if (said.size() < sizeof(head)) return std::nullopt;
   std::memcpy(&head, said.data(), sizeof(head));
   said.remove_prefix(sizeof(head));
-  if (said.size() != head.bytes) return ended("made its compiler fail");
+  if (said.size() < head.bytes) return std::nullopt;
   if (head.code == StatusCode::kOk) return std::string(said);
   return Status(head.code, std::string(said));
 }
@@ -111,8 +114,9 @@ Result<std::string> await(const Child& child, int from, const TrialBounds& bound
     pollfd event{.fd = from, .events = POLLIN, .revents = 0};
     if (poll(&event, 1, kLookEveryMs) > 0) {
       const ssize_t length = read(from, piece.data(), piece.size());
-      if (length == 0) return reported(said);  // the child has closed its end
+      if (length == 0) return ended("made its compiler fail");
       if (length > 0) said.append(piece.data(), static_cast<std::size_t>(length));
+      if (auto report = reported(said)) return *std::move(report);
     }
     const std::size_t now = child.bytes();
     if (now > at_first && now - at_first > bounds.bytes) return ended("needs too much memory");

@@ -16,10 +16,10 @@ using Ids = std::vector<TokenId>;
 std::shared_ptr<const Constraint> compiled(const ConstraintSpec& spec,
                                            const std::vector<std::string>& pieces) {
   const GrammarVocabulary vocabulary(pieces);
-  const auto found = find_tokens(spec, vocabulary);
-  EXPECT_TRUE(found.ok()) << found.status().to_string() << "\n" << spec.text;
-  if (!found.ok()) return nullptr;
-  auto constraint = compile_grammar(spec, vocabulary, *found);
+  const auto masks = compute_masks(spec, vocabulary);
+  EXPECT_TRUE(masks.ok()) << masks.status().to_string() << "\n" << spec.text;
+  if (!masks.ok()) return nullptr;
+  auto constraint = compile_grammar(spec, vocabulary, *masks);
   EXPECT_TRUE(constraint.ok()) << constraint.status().to_string() << "\n" << spec.text;
   return constraint.ok() ? *std::move(constraint) : nullptr;
 }
@@ -324,19 +324,19 @@ TEST_F(Masks, BytesOfAnotherFormAreRefused) {
   const GrammarVocabulary vocabulary({"a", "b", "ab", "ba", ""});
   const ConstraintSpec spec{ConstraintKind::kRegex, "(ab|ba)+a?"},
       other{ConstraintKind::kRegex, "a*"};
-  const std::string found = *find_tokens(spec, vocabulary);
-  ASSERT_TRUE(compile_grammar(spec, vocabulary, found).ok());
+  const std::string masks = *compute_masks(spec, vocabulary);
+  ASSERT_TRUE(compile_grammar(spec, vocabulary, masks).ok());
   const auto refused = [&](const GrammarVocabulary& by, const std::string& bytes) {
     return compile_grammar(spec, by, bytes).status().code() == StatusCode::kInternal;
   };
-  EXPECT_TRUE(refused(vocabulary, *find_tokens(other, vocabulary)));
-  EXPECT_TRUE(refused(vocabulary, found + found.substr(0, 1)));
-  for (std::size_t length = 0; length < found.size(); ++length) {
-    EXPECT_TRUE(refused(vocabulary, found.substr(0, length))) << length;
+  EXPECT_TRUE(refused(vocabulary, *compute_masks(other, vocabulary)));
+  EXPECT_TRUE(refused(vocabulary, masks + masks.substr(0, 1)));
+  for (std::size_t length = 0; length < masks.size(); ++length) {
+    EXPECT_TRUE(refused(vocabulary, masks.substr(0, length))) << length;
   }
   // Whatever a byte is changed to, indices stay within the vocabulary.
-  for (std::size_t at = 0; at < found.size(); ++at) {
-    std::string changed = found;
+  for (std::size_t at = 0; at < masks.size(); ++at) {
+    std::string changed = masks;
     changed[at] = static_cast<char>(changed[at] ^ 0x40);
     const auto compiled = compile_grammar(spec, vocabulary, changed);
     if (compiled.ok()) (*compiled)->begin()->allowed({});

@@ -2,6 +2,7 @@
 #include "common/engine/constraint/trial.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <thread>
@@ -20,6 +21,18 @@ TEST(Trial, GivesWhatTheWorkGives) {
   std::string large(5'000'000, 'x');
   for (std::size_t i = 0; i < large.size(); i += 977) large[i] = static_cast<char>(i);
   EXPECT_TRUE(*compute_in_child([&] { return large; }, kBounds) == large);
+}
+
+TEST(Trial, TheEndOfThePipeIsNotWaitedFor) {
+  // A process of the work's own holds the pipe open for longer than an answer is waited for.
+  const auto work = []() -> Result<std::string> {
+    if (fork() == 0) {
+      std::this_thread::sleep_for(2s);
+      _exit(0);
+    }
+    return std::string("done");
+  };
+  EXPECT_EQ(*compute_in_child(work, kBounds), "done");
 }
 
 TEST(Trial, GivesTheWorksOwnError) {

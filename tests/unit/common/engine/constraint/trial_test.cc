@@ -32,7 +32,9 @@ TEST(Trial, TheEndOfThePipeIsNotWaitedFor) {
     }
     return std::string("done");
   };
-  EXPECT_EQ(*compute_in_child(work, kBounds), "done");
+  const auto result = compute_in_child(work, kBounds);
+  ASSERT_TRUE(result.ok()) << result.status().to_string();
+  EXPECT_EQ(*result, "done");
 }
 
 TEST(Trial, GivesTheWorksOwnError) {

@@ -158,7 +158,7 @@ Status Server::listen() {
   options_.rpc.tracer = options_.tracer;
   options_.rpc.authenticator = options_.token_file.empty() ? nullptr : &authenticator_;
   if (target_.tokenizer) {
-    constraints_.emplace([this] { return pieces_of(*target_.tokenizer); });
+    constraints_.emplace([this] { return grammar_vocabulary(*target_.tokenizer); });
     options_.rpc.constraints = &*constraints_;
   }
   OUTRIDER_ASSIGN_OR_RETURN(rpc_, RpcServer::start(*engine_, faults_, options_.rpc));

@@ -259,6 +259,7 @@ Status run_server(const ServerFlags& flags, std::optional<StartSignals>& signals
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(wanted, clock));
   OUTRIDER_ASSIGN_OR_RETURN(ServerOptions options, server_options(flags, target));
   options.scheduler.draft_source = drafts_by;
+  options.scheduler.drafts_forms = drafts_by != DraftSource::kNone;
   options.tracer = tracer.get();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(target, options));
   signals.reset();  // a supervisor may end it once it is ready

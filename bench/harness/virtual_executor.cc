@@ -184,7 +184,7 @@ Result<std::unique_ptr<VirtualExecutor>> VirtualExecutor::create(const GridPlan&
   }
   AnswerConstraint form;
   if (!plan.grammar.empty()) {
-    ConstraintCompiler compiler([&] { return pieces_of(tokenizer); });
+    ConstraintCompiler compiler([&] { return grammar_vocabulary(tokenizer); });
     OUTRIDER_ASSIGN_OR_RETURN(form, compiler.compile({ConstraintKind::kGrammar, plan.grammar}));
   }
   return std::unique_ptr<VirtualExecutor>(

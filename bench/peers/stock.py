@@ -64,7 +64,8 @@ class Link:
 
 def alone(address, prompt, tokens):
     """(seconds of a request, its text, its number of tokens)."""
-    body = {'prompt': prompt, 'max_tokens': tokens, 'temperature': 0}
+    # The server's own default is a penalty of 1.1.
+    body = {'prompt': prompt, 'max_tokens': tokens, 'temperature': 0, 'repeat_penalty': 1.0}
     asked = urllib.request.Request(f'http://{address}/v1/completions', json.dumps(body).encode(), {'Content-Type': 'application/json'})
     begun = time.monotonic()
     reply = json.loads(urllib.request.urlopen(asked, timeout=600).read())

@@ -194,7 +194,8 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
         std::async(std::launch::async, [&config] { return Tokenizer::load(config.model); });
   }
   OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, load_model_tokenizer(directory));
-  self->constraints_.emplace([setup = self.get()] { return pieces_of(*setup->tokenizer_); });
+  self->constraints_.emplace(
+      [setup = self.get()] { return grammar_vocabulary(*setup->tokenizer_); });
   if (uses_server && self->remote_ == nullptr) {
     OUTRIDER_ASSIGN_OR_RETURN(const StockOptions stock, stock_options(config));
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<StockServer> server,

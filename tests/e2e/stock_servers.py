@@ -10,6 +10,7 @@ import http.server
 import json
 import subprocess
 import threading
+import time
 
 from programs import BIN, DRAFT
 
@@ -59,10 +60,15 @@ class Reply(Exception):
         self.status, self.body, self.headers = status, body, headers or {}
 
 
+def is_judged(body):
+    return bool(body.get('echo')) or body.get('prompt_logprobs') is not None
+
+
 class StockServer:
     """On the loopback. requests: the bodies of completions. before, after: called with the number of a completion and its
     body or its reply; they may raise a Reply or change the reply."""
     model = 'reciter'
+    token_seconds, judge_seconds = 0.002, 0  # of a token that it writes, and of a prompt that it judges
 
     def __init__(self, prompt, text, before=None, after=None):
         self.prompt, self.script = ids_of(prompt), (*ids_of(text), *ids_of(END))
@@ -130,6 +136,7 @@ class StockServer:
             if token in vocabulary()[1]:
                 return said, True
             said.append(token)
+            time.sleep(self.token_seconds)
             if len(said) >= count and bytes_of(said).decode('utf-8', errors='ignore').encode() == bytes_of(said):
                 return said, False
 
@@ -139,6 +146,8 @@ class StockServer:
         number = len(self.requests)
         self.requests.append(body)
         self.before(number, body)
+        if is_judged(body):
+            time.sleep(self.judge_seconds)
         reply = self.complete(body)
         return self.after(number, reply) or reply
 

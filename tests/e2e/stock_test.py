@@ -14,7 +14,7 @@ import urllib.request
 
 from programs import DRAFT, TARGET, Edge, edge, free_port, wait_until_served
 from runner import run_tests
-from stock_servers import LlamaCppServer, Reply, VllmServer, ids_of
+from stock_servers import LlamaCppServer, Reply, VllmServer, ids_of, is_judged
 
 FOUND = ' In view: red cup ahead at 1.2 m, blue box right at 0.8 m, white door left at 3 m.'
 PROMPT = 'Repeat this, and then say what is near.' + FOUND
@@ -52,11 +52,20 @@ class Texts(unittest.TestCase):
     def test_a_request_judges_a_round(self):
         for kind in KINDS:
             with self.subTest(api=kind.api), kind(PROMPT, TEXT) as server:
+                server.token_seconds = 0.02
                 done = ask(server)
-                judged = [body for body in server.requests if body.get('echo') or body.get('prompt_logprobs')]
-                self.assertGreater(len(judged), 5)
+                self.assertGreater(sum(map(is_judged, server.requests)), 5)
                 self.assertGreater(done.json['spec_decode_num_accepted_tokens'], 30, done.err)
                 self.assertLess(len(server.requests), 0.7 * done.json['completion_tokens'])
+
+    def test_a_server_that_judges_slower_than_it_writes_is_left_to_write(self):
+        for kind in KINDS:
+            with self.subTest(api=kind.api), kind(PROMPT, TEXT) as server:
+                server.judge_seconds = 0.5
+                done = ask(server)
+                self.assertEqual(done.json['text'], TEXT)
+                # One of the answer, and those of the check of tokenizers before it.
+                self.assertLess(sum(map(is_judged, server.requests)), 4)
 
     def test_plain_decoding_asks_for_more_each_time(self):
         for kind in KINDS:

@@ -12,6 +12,15 @@ std::string piece_of(TokenId token) {
   return {static_cast<char>('a' + token / 26), static_cast<char>('a' + token % 26)};
 }
 
+// The whole pieces with which the text begins.
+std::vector<TokenId> spell(std::string_view text) {
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i + 2 <= text.size(); i += 2) {
+    tokens.push_back((text[i] - 'a') * 26 + text[i + 1] - 'a');
+  }
+  return tokens;
+}
+
 std::string name_of_state(std::size_t state) {
   return "s" + std::to_string(state);
 }
@@ -37,7 +46,7 @@ AnswerConstraint ToyForm::drawn(SeededRandom& random, std::int32_t vocab_size, b
   std::vector<std::string> pieces;
   for (TokenId token = 0; token < vocab_size; ++token) pieces.push_back(piece_of(token));
   AnswerConstraint constraint{.spec = {ConstraintKind::kGrammar, form->rules()}};
-  const GrammarVocabulary vocabulary(pieces);
+  const GrammarVocabulary vocabulary(pieces, spell);
   const auto masks = compute_masks(constraint.spec, vocabulary);
   OUTRIDER_CHECK(masks.ok());
   auto grammar = compile_grammar(constraint.spec, vocabulary, *masks);

@@ -5,17 +5,19 @@ client in several ways of answering, in turn.
   ./run soak agent [--ways plain,drafts] [--tasks 40] [--bfcl WHEEL --questions 10] [--target FILE --draft FILE]
 
 Ways: server is outrider-server's own routes behind the link; plain and drafts are outrider-edge serve behind the link,
-without any draft and with all; device and device-plain have the target on the device, and no link. BFCL's data is in the
+without any draft and with all; device and device-plain have the target on the device, and no link; peer and peer-draft are llama-server,
+which `./run peers serving` builds, on the same files, without and with the draft. BFCL's data is in the
 wheel that `pip download --no-deps bfcl-eval==2026.3.23` fetches; categories: simple_python, multiple, parallel,
 parallel_multiple, irrelevance, and multi_turn_base if named (long; its tasks on MathAPI need the package mpmath).
-Held: every way makes the same calls, each call is of a tool and fits its parameters, and drafts make a robot task 1.3
-times as fast as plain. An answer that --max-tokens cut is no call, and counted apart.
+Held: every way of ours makes the same calls, each call is of a tool and fits its parameters, and drafts make a robot task
+1.3 times as fast as plain; beside peers, success is at most 3 points below each, and a task 1.1 times as fast as the best. An answer that --max-tokens cut is no call, and counted apart.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import copy
 import json
 import math
+import os
 import random
 import statistics
 import sys
@@ -24,10 +26,13 @@ import time
 from pathlib import Path
 
 from bfcl import CATEGORIES, TURNS, Bfcl
-from edges import DRAFT, TARGET, Edge, Server, free_port, new_key, wait_until_served
+from edges import DRAFT, ROOT, TARGET, Edge, Server, free_port, new_key, wait_until_served
 from outcome import Outcome, bootstrap
 from robot_scene import INSTRUCTIONS, TOOLS, tasks
 from tcp_link import TcpLink
+
+sys.path.insert(0, str(ROOT / 'bench/peers'))
+from serving import StartedServer  # noqa: E402
 
 try:
     import jsonschema
@@ -35,11 +40,14 @@ try:
 except ImportError as missing:
     sys.exit(f'agent.py: {missing}. Remedy: ./run soak agent, which runs it in .venv-tests')
 
-LEAST_GAIN = 1.3
+LEAST_GAIN, LEAST_OVER_PEER = 1.3, 1.1
+LEAST_SUCCESS = -0.03  # beside a peer's
 NAME = 'robot'   # of the model
 STEPS = 8        # calls of a robot task
 TURN_STEPS = 12  # of a turn of BFCL's
-WAYS = {'server': None, 'plain': ('--strategy', 'ar', '--draft-at', 'edge'), 'drafts': (), 'device-plain': ('--strategy', 'ar', '--draft-at', 'edge'), 'device': ()}
+PEER_CONTEXT = 8192
+PEERS = {'peer': (), 'peer-draft': ('--spec-type', 'draft-simple', '--spec-draft-n-max', '8')}
+WAYS = {**PEERS, 'server': None, 'plain': ('--strategy', 'ar', '--draft-at', 'edge'), 'drafts': (), 'device-plain': ('--strategy', 'ar', '--draft-at', 'edge'), 'device': ()}
 
 
 class Programs:
@@ -54,8 +62,9 @@ class Programs:
         self.links = [TcpLink(self.server.port), TcpLink(http)]
         for link in self.links:
             link.become(options.link)
+        self.peers = []
         for way in options.ways:
-            self.bases[way] = f'http://{self.links[1].address}' if way == 'server' else self.edge(way)
+            self.bases[way] = f'http://{self.links[1].address}' if way == 'server' else self.peer(way) if way in PEERS else self.edge(way)
 
     def edge(self, way):
         port, key = free_port(), self.folder / way
@@ -70,6 +79,15 @@ class Programs:
             sys.exit(f'{error}: {self.edges[-1].wait().err}')
         return f'http://127.0.0.1:{port}'
 
+    def peer(self, way):
+        draft = ('--model-draft', self.options.draft, '--threads-draft', self.options.threads) if PEERS[way] else ()
+        port = free_port()
+        command = (self.options.llama_server, '--model', self.options.target, '--jinja', '--host', '127.0.0.1', '--port', port, '--parallel', 1,
+                   '--ctx-size', self.options.context or PEER_CONTEXT, '--threads', self.options.threads,
+                   '--threads-batch', self.options.threads, *draft, *PEERS[way])
+        self.peers.append(StartedServer([str(word) for word in command], port).__enter__())
+        return self.peers[-1].url
+
     def client(self, way):
         return openai.OpenAI(base_url=self.bases[way] + '/v1', api_key=self.keys[way], max_retries=0, timeout=1800)
 
@@ -80,6 +98,8 @@ class Programs:
         for edge in self.edges:
             edge.interrupt()
             edge.wait()
+        for peer in self.peers:
+            peer.__exit__()
         for link in self.links:
             link.close()
         self.server.stop()
@@ -159,7 +179,7 @@ class Check:
     def __init__(self, agents, outcome):
         self.agents, self.outcome, self.random = agents, outcome, random.Random(1)
         self.seconds = {agent.way: [] for agent in agents}  # of robot tasks
-        self.right = {}  # by kind of task: of each 1 or 0; every way is the same
+        self.right = {agent.way: {} for agent in agents}  # by kind of task: of each 1 or 0
 
     def compare(self, kind, name, act):
         """act(agent): (success, calls)."""
@@ -172,13 +192,18 @@ class Check:
                 outcomes[agent.way] = False, []
                 self.outcome.fail(f'{name}, {agent.way}: {error}')
             took[agent.way] = time.monotonic() - began
-        first, *others = outcomes.values()
-        if any(other != first for other in others):
+        ours = [found for way, found in outcomes.items() if way not in PEERS]
+        if any(found != ours[0] for found in ours):
             self.outcome.fail(f'{name}: {outcomes}')
-        self.right.setdefault(kind, []).append(int(first[0]))
-        print(f'{name}: {"right" if first[0] else "wrong"}, {len(first[1])} calls, ' + ', '.join(f'{way} {s:.1f} s' for way, s in took.items()),
-              file=sys.stderr, flush=True)
+        for way, (right, _) in outcomes.items():
+            self.right[way].setdefault(kind, []).append(int(right))
+        print(f'{name}: ' + ', '.join(f'{way} {"right" if right else "wrong"} by {len(calls)} calls in {took[way]:.1f} s'
+                                      for way, (right, calls) in outcomes.items()), file=sys.stderr, flush=True)
         return took
+
+    def all_right(self, way):
+        """1 or 0 for each task of any kind."""
+        return [right for kind in self.right[way].values() for right in kind]
 
     def run(self, options):
         for number, task in enumerate(tasks(options.tasks, options.seed)):
@@ -191,19 +216,25 @@ class Check:
 
     def judge(self):
         self.outcome.figures |= {
-            'success': {kind: {'of': len(right), 'part': statistics.fmean(right)} for kind, right in self.right.items()},
+            'success': {way: {kind: {'of': len(right), 'part': statistics.fmean(right)} for kind, right in kinds.items()}
+                        for way, kinds in self.right.items()},
             'ways': {agent.way: {'calls': len(agent.valid), 'valid': sum(agent.valid), 'cut': agent.cut,
                                  'median_s_to_call': agent.seconds_to_call and statistics.median(agent.seconds_to_call),
                                  'robot_task_s': self.seconds[agent.way] and statistics.fmean(self.seconds[agent.way])}
                      for agent in self.agents}}
         for agent in self.agents:
-            if agent.valid:
+            if agent.valid and agent.way not in PEERS:
                 self.outcome.hold(f'part of calls that is valid, {agent.way}', bootstrap(agent.valid, statistics.fmean), 1)
-        for plain, drafts in (('plain', 'drafts'), ('device-plain', 'device')):
-            if self.seconds.get(plain) and self.seconds.get(drafts):
-                gains = [one / other for one, other in zip(self.seconds[plain], self.seconds[drafts])]
-                self.outcome.hold(f'times as fast a robot task, {drafts} beside {plain}',
-                                  bootstrap(gains, lambda ratios: math.exp(statistics.fmean(map(math.log, ratios)))), LEAST_GAIN)
+        for ours, other, least in (('drafts', 'plain', LEAST_GAIN), ('device', 'device-plain', LEAST_GAIN),
+                                   *(('device', peer, LEAST_OVER_PEER) for peer in PEERS)):
+            if self.seconds.get(other) and self.seconds.get(ours):
+                gains = [slow / fast for slow, fast in zip(self.seconds[other], self.seconds[ours])]
+                self.outcome.hold(f'times as fast a robot task, {ours} beside {other}',
+                                  bootstrap(gains, lambda ratios: math.exp(statistics.fmean(map(math.log, ratios)))), least)
+        for peer in PEERS:
+            if peer in self.right and 'device' in self.right:
+                more = [one - other for one, other in zip(self.all_right('device'), self.all_right(peer))]
+                self.outcome.hold(f'success, device less {peer}', bootstrap(more, statistics.fmean), LEAST_SUCCESS)
 
 
 def main():
@@ -219,6 +250,8 @@ def main():
     parser.add_argument('--chat-template', help='of both programs; else the target\'s')
     parser.add_argument('--context', type=int, default=0, help='of the edges, in tokens; 0: the target\'s')
     parser.add_argument('--max-tokens', type=int, default=256, help='of an answer')
+    parser.add_argument('--llama-server', default=ROOT / '.venv-peers/llama.cpp/build/bin/llama-server', help='of the ways peer and peer-draft')
+    parser.add_argument('--threads', type=int, default=len(os.sched_getaffinity(0)), help='of a peer')
     parser.add_argument('--link', default='lte', help='profile of outrider-link')
     options = parser.parse_args()
     for name, known, said in (('--ways', WAYS, options.ways), ('--categories', CATEGORIES, options.categories)):

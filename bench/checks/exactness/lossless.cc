@@ -177,7 +177,7 @@ Result<std::vector<BenchRequest>> read_cases(const LosslessOptions& options,
                                              const Tokenizer& tokenizer, Position max_positions) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts,
                             read_prompts(options.prompts, tokenizer, options.num_prompts));
-  ConstraintCompiler compiler([&] { return pieces_of(tokenizer); });
+  ConstraintCompiler compiler([&] { return grammar_vocabulary(tokenizer); });
   OUTRIDER_ASSIGN_OR_RETURN(const AnswerConstraint form, compiler.compile(options.form));
   std::vector<BenchRequest> cases;
   for (std::size_t i = 0; i < prompts.size(); ++i) {

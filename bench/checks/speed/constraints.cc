@@ -83,7 +83,7 @@ void time_answer(const AnswerConstraint& form, std::int32_t vocab, const Constra
 Result<CheckOutcome> run_constraints(const ConstraintFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.model));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string> schemas, read_schemas(flags.schemas));
-  ConstraintCompiler compiler([&] { return pieces_of(tokenizer); });
+  ConstraintCompiler compiler([&] { return grammar_vocabulary(tokenizer); });
   // The vocabulary is sorted once.
   const double first_ms = ms_of([&] {
     (void)compiler.compile({ConstraintKind::kRegex, "a"}).ok();

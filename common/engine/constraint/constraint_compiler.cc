@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <vector>
 
 #include "common/engine/constraint/form_checks.h"
+#include "common/engine/text/inside_text.h"
 
 namespace outrider {
 namespace {
@@ -35,14 +37,16 @@ Result<ConstraintSpec> checked(const ConstraintSpec& spec) {
 
 }  // namespace
 
-std::vector<std::string> pieces_of(const Tokenizer& tokenizer) {
+GrammarVocabulary grammar_vocabulary(const Tokenizer& tokenizer) {
   std::vector<std::string> pieces(static_cast<std::size_t>(tokenizer.vocab_size()));
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
     if (!tokenizer.contains(id) || tokenizer.is_special(id)) continue;
     const Result<std::string_view> bytes = tokenizer.token_bytes(id);
     if (bytes.ok()) pieces[static_cast<std::size_t>(id)] = *bytes;
   }
-  return pieces;
+  return GrammarVocabulary(pieces, [&tokenizer](std::string_view bytes) {
+    return tokens_inside_text(tokenizer, bytes);
+  });
 }
 
 std::optional<AnswerConstraint> ConstraintCompiler::find(const ConstraintSpec& spec,
@@ -72,7 +76,7 @@ Result<AnswerConstraint> ConstraintCompiler::compile(const ConstraintSpec& spec,
 
 Result<std::shared_ptr<const Constraint>> ConstraintCompiler::compile_anew(
     const ConstraintSpec& spec) {
-  if (!vocabulary_) vocabulary_.emplace(pieces_());
+  if (!vocabulary_) vocabulary_.emplace(make_vocabulary_());
   const GrammarVocabulary& vocabulary = *vocabulary_;
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::string masks,

@@ -2,7 +2,7 @@
 // each is checked, and compiled in a child process, which gives its result to this one. It is kept
 // for the same owner, so that one tenant's forms tell another nothing.
 //
-//   ConstraintCompiler compiler([&] { return pieces_of(tokenizer); });
+//   ConstraintCompiler compiler([&] { return grammar_vocabulary(tokenizer); });
 //   OUTRIDER_ASSIGN_OR_RETURN(settings.constraint, compiler.compile(spec, tenant));
 //
 // Thread rule: from any thread. compile() blocks, for seconds where a form is large, so no thread
@@ -16,7 +16,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
@@ -27,8 +26,8 @@
 
 namespace outrider {
 
-// The bytes of each id; none of those that stand for no text.
-std::vector<std::string> pieces_of(const Tokenizer& tokenizer);
+// The tokenizer's, which outlives it.
+GrammarVocabulary grammar_vocabulary(const Tokenizer& tokenizer);
 
 class ConstraintCompiler final {
  public:
@@ -38,11 +37,12 @@ class ConstraintCompiler final {
     std::size_t kept_forms = 256;
   };
 
-  // pieces: asked for once, when the first form comes; what it refers to outlives this.
-  explicit ConstraintCompiler(std::function<std::vector<std::string>()> pieces)
-      : ConstraintCompiler(std::move(pieces), Bounds()) {}
-  ConstraintCompiler(std::function<std::vector<std::string>()> pieces, Bounds bounds)
-      : pieces_(std::move(pieces)), bounds_(bounds) {}
+  // vocabulary: asked for once, when the first form comes; what it refers to outlives this, and
+  // the forms.
+  explicit ConstraintCompiler(std::function<GrammarVocabulary()> vocabulary)
+      : ConstraintCompiler(std::move(vocabulary), Bounds()) {}
+  ConstraintCompiler(std::function<GrammarVocabulary()> vocabulary, Bounds bounds)
+      : make_vocabulary_(std::move(vocabulary)), bounds_(bounds) {}
 
   // A spec of kind kNone needs nothing. Errors: those of form_checks.h and grammar.h, and
   // RESOURCE_EXHAUSTED for a form that takes too much.
@@ -62,7 +62,7 @@ class ConstraintCompiler final {
       OUTRIDER_REQUIRES(compiling_);
   void keep(const std::string& owner, const AnswerConstraint& constraint);
 
-  const std::function<std::vector<std::string>()> pieces_;
+  const std::function<GrammarVocabulary()> make_vocabulary_;
   const Bounds bounds_;
   Mutex compiling_;  // one form at a time; taken before mu_
   std::optional<GrammarVocabulary> vocabulary_ OUTRIDER_GUARDED_BY(compiling_);

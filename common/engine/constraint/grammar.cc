@@ -64,6 +64,7 @@ using Form = nlohmann::ordered_json;
 
 struct GrammarVocabulary::Sorted {
   xgrammar::TokenizerInfo info;
+  Spelling spelling;
 };
 
 namespace {
@@ -72,8 +73,10 @@ namespace {
 // copied for a node.
 class GrammarState final : public ConstraintState {
  public:
-  GrammarState(const xgrammar::CompiledGrammar& grammar, std::int32_t tokens)
-      : tokens_(tokens), matcher_(grammar) {}
+  GrammarState(const xgrammar::CompiledGrammar& grammar, const Spelling& spelling)
+      : tokens_(grammar.GetTokenizerInfo().GetVocabSize()),
+        spelling_(spelling),
+        matcher_(grammar) {}
 
   void append(std::span<const TokenId> tokens) override {
     const MutexLock lock(mu_);
@@ -84,8 +87,16 @@ class GrammarState final : public ConstraintState {
   std::shared_ptr<const AllowedTokens> allowed(std::span<const TokenId> path) override {
     const MutexLock lock(mu_);
     std::shared_ptr<const AllowedTokens>& known = known_[{path.begin(), path.end()}];
-    if (known == nullptr) known = std::make_shared<const AllowedTokens>(behind(path));
+    if (known == nullptr) {
+      known = std::make_shared<const AllowedTokens>(behind(path, &GrammarState::here));
+    }
     return known;
+  }
+
+  std::vector<TokenId> forced(std::span<const TokenId> path) override {
+    const MutexLock lock(mu_);
+    const std::string text = behind(path, &GrammarState::only_text);
+    return text.empty() || !spelling_ ? std::vector<TokenId>() : spelling_(text);
   }
 
  private:
@@ -102,18 +113,23 @@ class GrammarState final : public ConstraintState {
     return path.size();
   }
 
-  AllowedTokens behind(std::span<const TokenId> path) OUTRIDER_REQUIRES(mu_) {
-    AllowedTokens found;
+  // Looks behind the path, and comes back; nothing where the path leaves the form.
+  template <class Found>
+  Found behind(std::span<const TokenId> path, Found (GrammarState::*look)())
+      OUTRIDER_REQUIRES(mu_) {
+    Found found;
     if (left_) return found;
     const std::size_t steps = walk(path);
     try {
-      if (steps == path.size()) found = here();
+      if (steps == path.size()) found = (this->*look)();
       matcher_.Rollback(static_cast<int>(steps));
     } catch (const std::exception&) {
       left_ = true;
     }
-    return left_ ? AllowedTokens() : found;
+    return left_ ? Found() : found;
   }
+
+  std::string only_text() OUTRIDER_REQUIRES(mu_) { return matcher_.FindJumpForwardString(); }
 
   AllowedTokens here() OUTRIDER_REQUIRES(mu_) {
     AllowedTokens found;
@@ -135,6 +151,7 @@ class GrammarState final : public ConstraintState {
   }
 
   const std::int32_t tokens_;
+  const Spelling spelling_;
   Mutex mu_;
   xgrammar::GrammarMatcher matcher_ OUTRIDER_GUARDED_BY(mu_);
   bool left_ OUTRIDER_GUARDED_BY(mu_) = false;  // the answer has left the form
@@ -145,15 +162,17 @@ class GrammarState final : public ConstraintState {
 
 class Grammar final : public Constraint {
  public:
-  explicit Grammar(xgrammar::CompiledGrammar grammar) : grammar_(std::move(grammar)) {}
+  Grammar(xgrammar::CompiledGrammar grammar, Spelling spelling)
+      : grammar_(std::move(grammar)), spelling_(std::move(spelling)) {}
 
   std::unique_ptr<ConstraintState> begin() const override {
-    return std::make_unique<GrammarState>(grammar_, grammar_.GetTokenizerInfo().GetVocabSize());
+    return std::make_unique<GrammarState>(grammar_, spelling_);
   }
   std::size_t size_in_bytes() const override { return grammar_.MemorySizeBytes(); }
 
  private:
   const xgrammar::CompiledGrammar grammar_;
+  const Spelling spelling_;
 };
 
 // On one line, with one space behind each comma and colon: a model that may write white space where
@@ -367,16 +386,18 @@ std::string no_grammars() {
   return {};
 }
 
-GrammarVocabulary::GrammarVocabulary(const std::vector<std::string>& pieces)
-    : sorted_(std::make_shared<const Sorted>(Sorted{xgrammar::TokenizerInfo(
-          pieces, xgrammar::VocabType::RAW, std::nullopt, std::vector<std::int32_t>())})) {}
+GrammarVocabulary::GrammarVocabulary(const std::vector<std::string>& pieces, Spelling spelling)
+    : sorted_(std::make_shared<const Sorted>(
+          Sorted{xgrammar::TokenizerInfo(pieces, xgrammar::VocabType::RAW, std::nullopt,
+                                         std::vector<std::int32_t>()),
+                 std::move(spelling)})) {}
 
 Result<std::string> compute_masks(const ConstraintSpec& spec, const GrammarVocabulary& vocabulary) {
   return without_warning<std::string>([&] {
     xgrammar::GrammarCompiler compiler(vocabulary.sorted()->info, 1, false);
     const xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar_of(spec));
     // The first mask, which every answer needs.
-    Grammar(compiled).begin()->allowed({});
+    Grammar(compiled, {}).begin()->allowed({});
     return MaskWriter().bytes_of(compiled->adaptive_token_mask_cache);
   });
 }
@@ -396,7 +417,8 @@ Result<std::shared_ptr<const Constraint>> compile_grammar(const ConstraintSpec& 
   }
   compiled->adaptive_token_mask_cache = *std::move(read);
   const xgrammar::CompiledGrammar grammar(std::move(compiled));
-  return std::shared_ptr<const Constraint>(std::make_shared<const Grammar>(grammar));
+  return std::shared_ptr<const Constraint>(
+      std::make_shared<const Grammar>(grammar, vocabulary.sorted()->spelling));
 }
 
 }  // namespace outrider

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,12 +20,15 @@ namespace outrider {
 // Why this build has no grammars; empty: it has.
 std::string no_grammars();
 
+// How a tokenizer cuts bytes inside a text; none: it cannot.
+using Spelling = std::function<std::vector<TokenId>(std::string_view)>;
+
 // The tokenizer's pieces in the order in which grammars read them.
 class GrammarVocabulary final {
  public:
   // pieces: the bytes of each id; empty: the id stands for no text, such as a special token's.
-  // Takes about a microsecond for each.
-  explicit GrammarVocabulary(const std::vector<std::string>& pieces);
+  // Takes about a microsecond for each. spelling: of the text that a form forces.
+  explicit GrammarVocabulary(const std::vector<std::string>& pieces, Spelling spelling = {});
 
   struct Sorted;
   const std::shared_ptr<const Sorted>& sorted() const { return sorted_; }

@@ -12,7 +12,8 @@ std::string no_grammars() {
          "compiler's source, and build again";
 }
 
-GrammarVocabulary::GrammarVocabulary(const std::vector<std::string>& /*pieces*/) {}
+GrammarVocabulary::GrammarVocabulary(const std::vector<std::string>& /*pieces*/,
+                                     Spelling /*spelling*/) {}
 
 Result<std::string> compute_masks(const ConstraintSpec& /*spec*/,
                                   const GrammarVocabulary& /*vocabulary*/) {

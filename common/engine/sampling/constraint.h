@@ -50,7 +50,7 @@ struct AllowedTokens {
 
 // How far one answer has come.
 //
-// Thread rule: append() by one thread, while none calls allowed(); allowed() by several at a time.
+// Thread rule: append() by one thread, while none calls the others; those by several at a time.
 class ConstraintState {
  public:
   virtual ~ConstraintState() = default;
@@ -61,6 +61,11 @@ class ConstraintState {
   // The tokens that may follow the answer and then `path`, which does not change. None where the
   // path leaves the form.
   virtual std::shared_ptr<const AllowedTokens> allowed(std::span<const TokenId> path) = 0;
+
+  // The text that must follow the answer and then `path`, in the tokenizer's own tokens. None where
+  // more than one text may, or the answer may end. Others of its tokens may spell the same text,
+  // and the last one may be the beginning of a longer one, so it is a guess.
+  virtual std::vector<TokenId> forced(std::span<const TokenId> path) = 0;
 };
 
 // A compiled form, for one tokenizer. Thread rule: immutable; share it.

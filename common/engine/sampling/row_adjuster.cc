@@ -56,6 +56,10 @@ std::span<const float> RowAdjuster::adjust(std::span<const float> row,
   return out;
 }
 
+std::vector<TokenId> RowAdjuster::forced(std::span<const TokenId> path) const {
+  return form_ == nullptr ? std::vector<TokenId>() : form_->forced(path);
+}
+
 // Each from the model's own logit, so that a token of the path may be written again.
 void RowAdjuster::penalise(std::span<const float> row, std::span<const TokenId> path,
                            std::span<float> out) const {

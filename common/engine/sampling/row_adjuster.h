@@ -6,7 +6,7 @@
 //   (append* adjust*)*
 //
 // A row of a tree is adjusted by the text of its own path: adjust() takes the nodes' tokens and
-// changes nothing, so nodes in any order, and several threads at once, may ask.
+// changes nothing, so nodes in any order, and several threads at once, may ask; so does forced().
 //
 // Thread rule: append() by one thread, while none calls adjust(). Arithmetic is f32, token by
 // token: the same bits everywhere. SPDX-License-Identifier: Apache-2.0
@@ -42,6 +42,9 @@ class RowAdjuster final {
   // matter.
   std::span<const float> adjust(std::span<const float> row, std::span<const TokenId> path,
                                 std::vector<float>& out) const;
+
+  // ConstraintState::forced(); none without a constraint.
+  std::vector<TokenId> forced(std::span<const TokenId> path) const;
 
  private:
   struct Seen {

@@ -20,6 +20,8 @@ constexpr std::size_t kMaxAhead = 32;                     // tokens of one plain
 constexpr Duration kPassLimit = std::chrono::minutes(3);  // more than a request may take
 constexpr Position kAnyContext = Position{1} << 30;
 constexpr std::size_t kMeasuredTokens = 16;
+// The part of all time that may be lost by judging.
+constexpr double kMaxLost = 0.05;
 
 // The children with the largest confidence, from the root on.
 std::vector<TokenId> likeliest_chain(const PassPlan& plan) {
@@ -84,6 +86,19 @@ Target target_of(const StockModel& model, ServerApi api, const Tokenizer& tokeni
 
 std::string marked_name(const std::string& model, ServerApi api) {
   return model + " (" + name_of(api) + ", " + kForeignArithmetic + ")";
+}
+
+void JudgingGains::add(bool judged, std::size_t tokens, Duration took) {
+  Requests& requests = judged ? judged_ : plain_;
+  requests.tokens += static_cast<double>(tokens);
+  requests.seconds += to_seconds(took);
+}
+
+bool JudgingGains::pays() const {
+  if (judged_.seconds == 0) return true;
+  if (needs_plain()) return false;
+  const double lost = judged_.seconds - judged_.tokens * plain_.seconds / plain_.tokens;
+  return lost <= kMaxLost * (judged_.seconds + plain_.seconds);
 }
 
 // One stream, on its thread.
@@ -262,7 +277,9 @@ Status StockVerifier::pass(Stream& stream) {
   deliver(stream);
   Duration took = stream.known_took;
   if (stream.known.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(StockChoices said, choices(stream, likeliest_chain(plan)));
+    const std::vector<TokenId> drafted =
+        gains_.pays() ? likeliest_chain(plan) : std::vector<TokenId>();
+    OUTRIDER_ASSIGN_OR_RETURN(StockChoices said, choices(stream, drafted));
     if (said.ended) said.tokens.push_back(stream.end_token);
     if (said.tokens.empty()) {
       return internal_error(
@@ -277,8 +294,9 @@ Status StockVerifier::pass(Stream& stream) {
     }
     stream.known = std::move(said.tokens);
     took = stream.clock.now() - begun;
+    gains_.add(!drafted.empty(), stream.known.size(), took);
     // A plain request brings tokens of passes to come: each has its part of the time.
-    if (plan.nodes.empty()) took /= static_cast<std::int64_t>(stream.known.size());
+    if (drafted.empty()) took /= static_cast<std::int64_t>(stream.known.size());
     stream.known_took = took;
   }
   for (const std::int32_t node : nodes_beyond(plan, stream.known.size())) session.end_node(node);
@@ -303,6 +321,7 @@ Result<StockChoices> StockVerifier::choices(Stream& stream, std::span<const Toke
     if (judged.ended || !judged.tokens.empty()) return judged;
     return server_->go_on(text, 1, stream.cut);
   }
+  if (gains_.needs_plain()) stream.ahead = kMeasuredTokens;
   const Position left = stream.session->opened().end_position - stream.session->tree().end();
   const std::size_t count = std::min({stream.ahead, kMaxAhead, static_cast<std::size_t>(left)});
   stream.ahead *= 2;

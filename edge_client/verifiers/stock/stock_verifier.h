@@ -4,6 +4,9 @@
 //   nodes   -> their likeliest chain as one request that judges it; other branches wait
 //   no node -> one request that goes on, for more tokens each time; the next passes take them
 //
+// Where judging has cost more time than it brought (JudgingGains), nodes are treated as if there
+// were none.
+//
 // Its bits are not Outrider's (kForeignArithmetic). Only temperature 0 can be followed; an Open
 // that asks for more is refused by name.
 //
@@ -12,6 +15,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -21,6 +25,7 @@
 #include <string>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/decoding/protocol/verifier.h"
@@ -40,6 +45,28 @@ struct StockCosts {
 
   // The tokens that a round has to bring to be as fast as plain decoding.
   double tokens_to_pay() const { return plain_ms > 0 ? judge_ms / plain_ms : 0; }
+};
+
+// The time that judging has brought or lost so far, against plain requests: a server may take
+// seconds to judge tokens that it would say by itself in a tenth of a second.
+//
+// Thread rule: a value.
+class JudgingGains final {
+ public:
+  // One request brought so many tokens.
+  void add(bool judged, std::size_t tokens, Duration took);
+  // The next drafted tokens are to be judged: it has brought time, or lost only a small part of
+  // all, so that a server that becomes faster is noticed. The first request of all judges.
+  bool pays() const;
+  // It is time to see what a plain request takes.
+  bool needs_plain() const { return judged_.seconds > 0 && plain_.tokens == 0; }
+
+ private:
+  struct Requests {
+    double tokens = 0;
+    double seconds = 0;
+  };
+  Requests judged_, plain_;
 };
 
 class StockVerifier final : public Verifier {
@@ -74,6 +101,7 @@ class StockVerifier final : public Verifier {
   const ServerApi api_;
   const Tokenizer& tokenizer_;
   std::optional<StockModel> model_;  // nothing: it has not been asked, or a stream failed
+  JudgingGains gains_;               // of all streams
 
   Mutex mu_;
   CondVar changed_;

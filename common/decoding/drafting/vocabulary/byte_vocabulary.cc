@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "common/engine/text/inside_text.h"
 #include "common/engine/text/pipeline/decoder.h"
-#include "common/engine/text/pipeline/utf8.h"
 
 namespace outrider {
 namespace {
@@ -18,8 +18,6 @@ namespace {
 constexpr std::string_view kProbe =
     " Go  to the O\xEF\xAC\x83"
     "ce \xEF\xBC\x91.\n ";
-
-constexpr EncodeOptions kInsideText{.add_special_tokens = false, .parse_special = false};
 
 }  // namespace
 
@@ -49,29 +47,9 @@ bool ByteVocabulary::has_longer(std::string_view bytes) const {
   return after != pieces_.end() && after->bytes.starts_with(bytes);
 }
 
-bool ByteVocabulary::spell(std::span<const TokenId> ids, std::string_view bytes) const {
-  for (const TokenId id : ids) {
-    if (tokenizer_.is_special(id) || !bytes.starts_with(bytes_of(id))) return false;
-    bytes.remove_prefix(bytes_of(id).size());
-  }
-  return bytes.empty();
-}
-
-// The tokens as the tokenizer cuts them; none if that changes a byte. A tokenizer that puts a space
-// before a text gets the text without its own.
-std::vector<TokenId> ByteVocabulary::cut(std::string_view bytes) const {
-  if (!is_utf8(bytes)) return {};
-  for (const std::size_t begin : {0, 1}) {
-    Result<std::vector<TokenId>> ids = tokenizer_.encode(bytes.substr(begin), kInsideText);
-    if (ids.ok() && spell(*ids, bytes)) return *std::move(ids);
-    if (!bytes.starts_with(' ')) break;
-  }
-  return {};
-}
-
 std::vector<TokenId> ByteVocabulary::tokens_of(std::string_view bytes) const {
   if (const auto whole = find(bytes)) return {*whole};
-  std::vector<TokenId> tokens = cut(bytes);
+  std::vector<TokenId> tokens = tokens_inside_text(tokenizer_, bytes);
   if (!tokens.empty()) return tokens;
   while (!bytes.empty()) {
     std::size_t length = std::min(longest_, bytes.size());
@@ -85,7 +63,8 @@ std::vector<TokenId> ByteVocabulary::tokens_of(std::string_view bytes) const {
 }
 
 Status check_keeps_bytes(const Tokenizer& tokenizer, const std::string& name) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, tokenizer.encode(kProbe, kInsideText));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
+                            tokenizer.encode(kProbe, {.add_special_tokens = false}));
   OUTRIDER_ASSIGN_OR_RETURN(const std::string text, tokenizer.decode(ids));
   if (text == kProbe) return {};
   return failed_precondition("the tokenizer of " + name + " changes text: of " + printable(kProbe) +

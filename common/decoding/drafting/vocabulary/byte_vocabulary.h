@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,8 +38,6 @@ class ByteVocabulary final {
   };
 
   std::string_view bytes_of(TokenId id) const;
-  bool spell(std::span<const TokenId> ids, std::string_view bytes) const;
-  std::vector<TokenId> cut(std::string_view bytes) const;
 
   const Tokenizer& tokenizer_;
   std::vector<Piece> pieces_;  // by bytes, then by id

@@ -208,6 +208,7 @@ struct SchedulerOptions {
   // The source by which the verifier drafts, beside edges that accept it (look_up_draft.h,
   // model_draft.h).
   DraftSource draft_source = DraftSource::kNone;
+  bool drafts_forms = true;               // what an answer's form forces (form_draft.h), too
   Model* draft_model = nullptr;           // of a source that uses one; outlives the scheduler
   DraftExperience draft_experience = {};  // what it has shown before
   bool drafts_in_passes = false;          // it has cores of its own, and drafts on meanwhile

@@ -157,14 +157,15 @@ Seating::Worth Seating::worth(TimePoint now) const {
 }
 
 // Guesses of the server's own, where they are worth their rows.
-void Seating::look_up(TimePoint now) const {
-  if (!uses_lookup(options_.draft_source) || is_without_drafts(number_ + 1)) return;
+void Seating::draft_without_model(TimePoint now) const {
+  const bool drafts = options_.drafts_forms || uses_lookup(options_.draft_source);
+  if (!drafts || is_without_drafts(number_ + 1)) return;
   const Worth worth_now = worth(now);
   const double row = is_trial(number_ + 1) ? 0 : worth_now.price * worth_now.row_seconds;
   for (auto& [id, stream] : streams_) {
     if (stream.session() == nullptr || !stream.wants_device(now)) continue;
-    stream.drafted()->look_up(std::max(kMinGuessChance, row / weight(stream)),
-                              sessions_.texts().of(stream.name().owner.tenant, now));
+    stream.drafted()->draft_without_model(std::max(kMinGuessChance, row / weight(stream)),
+                                          sessions_.texts().of(stream.name().owner.tenant, now));
   }
 }
 
@@ -175,7 +176,7 @@ Status Seating::draft(ModelDraft& draft, const Clock& clock) const {
   if (is_without_drafts(number_ + 1) || worth_now.sessions >= options_.max_batched_rows) {
     return draft.draft({}, {}, clock);
   }
-  look_up(now);
+  draft_without_model(now);
   std::vector<ModelDraft::Client> clients;
   for (auto& [id, stream] : streams_) {
     if (stream.session() == nullptr || !may_have_turn(stream, now)) continue;
@@ -219,7 +220,7 @@ RowBounds Seating::row_bounds(std::span<const Candidate> candidates, TimePoint n
 std::vector<Rider> Seating::next_pass(TimePoint now) {
   std::vector<Rider> riders;
   std::set<StreamId> without_memory;  // they wait for it; the others go on
-  look_up(now);
+  draft_without_model(now);
   while (riders.empty()) {
     std::vector<Candidate> seated = candidates(without_memory, now);
     if (seated.empty()) break;

@@ -73,7 +73,7 @@ class Seating final {
   // Those that are like the next: who rides may read a prompt.
   const Passes& passes(bool reads) const { return reads ? with_prompts_ : of_text_; }
 
-  void look_up(TimePoint now) const;
+  void draft_without_model(TimePoint now) const;
   using Worth = ModelDraft::Worth;
   Worth worth(TimePoint now) const;
   double price(TimePoint now) const;

@@ -100,6 +100,9 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
   usage_.cached_tokens = static_cast<std::uint64_t>(cached_end_);
   drafts_ = open_.accepts_server_nodes && target.draft_source != DraftSource::kNone;
   if (drafts_ && uses_lookup(target.draft_source)) look_up_.emplace(end_rule_.end_position);
+  if (open_.accepts_server_nodes && target.drafts_forms && open_.settings.constraint.asks()) {
+    form_draft_.emplace();
+  }
   messages_.emplace_back(Opened{.session_id = setup_.session_id,
                                 .fingerprint = target.model.fingerprint,
                                 .arithmetic_id = target.model.arithmetic_id,
@@ -107,7 +110,7 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
                                 .stop_ids = end_rule_.stop_ids,
                                 .exits = target.exits,
                                 .limits = target.limits,
-                                .server_drafts = drafts_});
+                                .server_drafts = drafts_ || form_draft_});
 }
 
 Status VerifySession::on_message(const EdgeMessage& message, TimePoint now) {
@@ -219,11 +222,12 @@ RowBudget VerifySession::row_budget(std::size_t most_nodes) const {
   return budget;
 }
 
-void VerifySession::look_up(double least_chance, const MatchFinder* shared) {
+void VerifySession::draft_without_model(double least_chance, const MatchFinder* shared) {
   OUTRIDER_CHECK(!plan_.has_value());
-  if (look_up_ && !finished_ && !is_prefilling()) {
-    look_up_->grow(tree_, row_budget(PassBounds::kAny), least_chance, shared);
-  }
+  if (finished_ || is_prefilling()) return;
+  const RowBudget budget = row_budget(PassBounds::kAny);
+  if (form_draft_) form_draft_->grow(tree_, adjuster_, budget, least_chance);
+  if (look_up_) look_up_->grow(tree_, budget, least_chance, shared);
 }
 
 bool VerifySession::may_draft() const {

@@ -24,6 +24,7 @@
 #include "common/decoding/protocol/messages.h"
 #include "common/decoding/tree/mirrored_tree.h"
 #include "common/decoding/verify/scheduling/scheduler_types.h"
+#include "common/decoding/verify/server_drafts/form_draft.h"
 #include "common/decoding/verify/server_drafts/look_up_draft.h"
 #include "common/decoding/verify/session/pass_plan.h"
 #include "common/decoding/verify/session/target.h"
@@ -95,9 +96,10 @@ class VerifySession final {
   // From now on only the first positions of the text, less than tree().end(), have keys and values.
   // Not while a pass is in work.
   void keep_cached(Position cached);
-  // Adds nodes of this side's own by look-up, as far as the stream accepts them: such that stand
-  // with at least this chance. shared: as LookUpDraft::grow() says.
-  void look_up(double least_chance, const MatchFinder* shared = nullptr);
+  // Adds nodes of this side's own that need no model, as far as the stream accepts them: what the
+  // answer's form forces, and by look-up. They stand with at least this chance. shared: as
+  // LookUpDraft::grow() says.
+  void draft_without_model(double least_chance, const MatchFinder* shared = nullptr);
   // A draft model may add some: the stream accepts them.
   bool may_draft() const;
   // Adds one, which stands with at least this chance if its parent does; kNoNode if it would be of
@@ -199,9 +201,10 @@ class VerifySession final {
   std::uint32_t batch_rows_ = 0;  // the same of all who rode
 
   Usage usage_;
-  GuessCalibration stated_;             // what the edge's confidences have been worth
-  std::optional<LookUpDraft> look_up_;  // nothing: it does not draft so
-  bool drafts_ = false;                 // nodes of this side's own are accepted
+  GuessCalibration stated_;              // what the edge's confidences have been worth
+  std::optional<FormDraft> form_draft_;  // nothing: it does not draft so
+  std::optional<LookUpDraft> look_up_;   // the same
+  bool drafts_ = false;                  // nodes of this side's own are accepted
   SessionRecorder recorder_;
   std::vector<ServerMessage> messages_;
 };

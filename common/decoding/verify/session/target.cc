@@ -169,7 +169,8 @@ Target make_target(const ModelInfo& model, const SchedulerOptions& options) {
                      .pass_limit = options.pass_limit},
           .exits = exit_layers(options),
           .template_hash = options.template_hash,
-          .draft_source = options.draft_source};
+          .draft_source = options.draft_source,
+          .drafts_forms = options.drafts_forms};
 }
 
 std::int32_t cache_capacity(const Limits& limits) {

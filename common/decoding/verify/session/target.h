@@ -24,6 +24,7 @@ struct Target {
   std::vector<std::int32_t> exits = {};  // layers after which it can report; none: no early exits
   std::string template_hash = {};        // of its chat template; empty: it has none
   DraftSource draft_source = DraftSource::kNone;
+  bool drafts_forms = true;
 };
 
 Target make_target(const ModelInfo& model, const SchedulerOptions& options);

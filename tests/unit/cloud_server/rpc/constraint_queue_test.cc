@@ -44,7 +44,7 @@ class ConstraintQueueTest : public ::testing::Test {
   std::promise<void> held_, may_go_on_, all_;
   std::size_t expected_ = 0;        // written before the queue's thread goes on
   std::vector<std::string> order_;  // by the queue's thread
-  ConstraintCompiler compiler_{[] { return std::vector<std::string>(); }};
+  ConstraintCompiler compiler_{[] { return GrammarVocabulary({}); }};
   ConstraintQueue queue_{&compiler_};
 };
 

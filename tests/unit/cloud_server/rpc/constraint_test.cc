@@ -55,7 +55,7 @@ class ConstraintTest : public ServerTest {
     for (std::int32_t id = 1; id < model_.info().vocab_size; ++id) {
       pieces.emplace_back(1, static_cast<char>('a' + id - 1));
     }
-    return pieces;
+    return GrammarVocabulary(pieces);
   }};
 };
 

@@ -233,6 +233,28 @@ TEST_F(StockVerifierTest, AServerThatSaysNothingEndsTheStream) {
   EXPECT_THAT(run(open({5}, 4)).message(), HasSubstr("chose no token"));
 }
 
+TEST(JudgingGains, JudgingGoesOnWhereItBringsTime) {
+  JudgingGains gains;
+  EXPECT_TRUE(gains.pays()) << "nothing is known";
+  gains.add(true, 5, from_ms(30));
+  EXPECT_TRUE(gains.needs_plain());
+  EXPECT_FALSE(gains.pays());
+  gains.add(false, 16, from_ms(160));
+  EXPECT_FALSE(gains.needs_plain());
+  EXPECT_TRUE(gains.pays()) << "six milliseconds a token, and ten by plain requests";
+}
+
+TEST(JudgingGains, WhatLosesTimeIsTriedAgainOnceThatIsASmallPartOfAll) {
+  JudgingGains gains;
+  gains.add(true, 2, from_ms(1000));
+  gains.add(false, 16, from_ms(160));
+  EXPECT_FALSE(gains.pays());
+  gains.add(false, 1000, from_ms(10000));
+  EXPECT_FALSE(gains.pays()) << "980 ms lost, of 11 s";
+  gains.add(false, 1000, from_ms(10000));
+  EXPECT_TRUE(gains.pays()) << "of 21 s";
+}
+
 TEST_F(StockVerifierTest, RequestsAreMeasured) {
   const std::vector<TokenId> text = {5, 6};
   const Result<StockCosts> costs = verifier_->measure(text, {});

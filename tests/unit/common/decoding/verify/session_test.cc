@@ -382,7 +382,7 @@ class OwnNodesTest : public SessionTest {
 TEST_F(OwnNodesTest, AreWalkedAndMarkedInTheVerdict) {
   begin_after_prefill(3);
   grow({});
-  session_->look_up(0.01);
+  session_->draft_without_model(0.01);
   const PassPlan plan = run({4, 5, 7});
   ASSERT_GE(plan.nodes.size(), 2u);
   EXPECT_EQ(plan.nodes[0].token, 4);
@@ -398,14 +398,14 @@ TEST_F(OwnNodesTest, AreWalkedAndMarkedInTheVerdict) {
 TEST_F(OwnNodesTest, OnlyTheirsAreMarked) {
   begin_after_prefill(3);
   grow({{4, 0, 255}});
-  session_->look_up(0.01);
+  session_->draft_without_model(0.01);
   run({4, 5, 7});
   EXPECT_EQ(take<Verdict>()->server_nodes, 2u);
 }
 
 TEST_F(OwnNodesTest, StartNoPass) {
   begin_after_prefill(3);
-  session_->look_up(0.01);
+  session_->draft_without_model(0.01);
   acknowledge();
   EXPECT_FALSE(runnable());
   EXPECT_GT(session_->tree().size(), 0u);
@@ -417,7 +417,7 @@ TEST_F(OwnNodesTest, AreNotCountedAgainstTheEdgesLimit) {
   open_.policy.row_limit = 1;
   begin_after_prefill(3);
   grow({{7, 0, 255}, {8, 0, 255}});
-  session_->look_up(0.01);
+  session_->draft_without_model(0.01);
   const PassPlan plan = run({1});
   EXPECT_EQ(started_->left_out.size(), 1u);
   EXPECT_GE(plan.nodes.size(), 3u);
@@ -428,7 +428,7 @@ TEST_F(OwnNodesTest, NobodyGetsThemWhoDoesNotAcceptThem) {
   begin_after_prefill(3);
   EXPECT_FALSE(opened_->server_drafts);
   grow({});
-  session_->look_up(0.01);
+  session_->draft_without_model(0.01);
   EXPECT_THAT(run({4}).nodes, IsEmpty());
 }
 

@@ -20,6 +20,13 @@ std::vector<std::string> bytes_and_more() {
   return pieces;
 }
 
+// Byte by byte.
+GrammarVocabulary vocabulary() {
+  return GrammarVocabulary(bytes_and_more(), [](std::string_view text) {
+    return std::vector<TokenId>(text.begin(), text.end());
+  });
+}
+
 class ConstraintCompilerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -44,7 +51,7 @@ class ConstraintCompilerTest : public testing::Test {
     return compiler_.compile({kind, text}).status();
   }
 
-  ConstraintCompiler compiler_{bytes_and_more};
+  ConstraintCompiler compiler_{vocabulary};
 };
 
 TEST_F(ConstraintCompilerTest, HoldsAnswersToEachKindOfForm) {
@@ -69,6 +76,28 @@ TEST_F(ConstraintCompilerTest, HoldsAnswersToEachKindOfForm) {
 constexpr char kFrames[] =
     R"("frames":[["<call>move ",{"type":"integer","minimum":0,"maximum":9},"</call>"],)"
     R"(["<call>say ",{"type":"string"},"</call>"]])";
+
+TEST_F(ConstraintCompilerTest, SaysWhatTextAFormForces) {
+  const Result<AnswerConstraint> constraint = compiler_.compile(
+      {ConstraintKind::kJsonSchema,
+       R"({"properties":{"x":{"type":"boolean"},"to":{"enum":["base","barn"]}},"required":["x","to"]})"});
+  ASSERT_TRUE(constraint.ok()) << constraint.status().to_string();
+  const auto state = constraint->compiled->begin();
+  const auto forced = [&](const std::string& path) {
+    const std::vector<TokenId> tokens =
+        state->forced(std::vector<TokenId>(path.begin(), path.end()));
+    return std::string(tokens.begin(), tokens.end());
+  };
+  EXPECT_EQ(forced(""), R"({"x": )");
+  EXPECT_EQ(forced(R"({"x": )"), "") << "a choice";
+  EXPECT_EQ(forced(R"({"x": t)"), R"(rue, "to": "ba)") << "up to the next choice";
+  EXPECT_EQ(forced(R"({"x": 1)"), "") << "outside the form";
+  state->append(std::vector<TokenId>{'{', '"', 'x', '"', ':', ' ', 'f'});
+  EXPECT_EQ(forced(""), R"(alse, "to": "ba)") << "behind the committed text";
+  EXPECT_EQ(forced(R"(alse, "to": "bar)"), R"(n"})");
+  EXPECT_EQ(forced(R"(alse, "to": "barn"})"), "") << "the end";
+  EXPECT_EQ(forced(""), R"(alse, "to": "ba)") << "asking changes nothing";
+}
 
 TEST_F(ConstraintCompilerTest, AFrameIsAWholeAnswer) {
   const ConstraintSpec one{ConstraintKind::kFramed, std::string("{") + kFrames + "}"};
@@ -151,7 +180,7 @@ TEST_F(ConstraintCompilerTest, KeepsWhatAnOwnerAskedFor) {
 }
 
 TEST_F(ConstraintCompilerTest, ForgetsWhatWasNotAskedForLongest) {
-  ConstraintCompiler compiler(bytes_and_more, {.kept_forms = 2});
+  ConstraintCompiler compiler(vocabulary, {.kept_forms = 2});
   const auto form = [](const char* text) { return ConstraintSpec{ConstraintKind::kRegex, text}; };
   for (const char* text : {"a", "b"}) ASSERT_TRUE(compiler.compile(form(text)).ok());
   EXPECT_TRUE(compiler.find(form("a")).has_value());
@@ -161,7 +190,7 @@ TEST_F(ConstraintCompilerTest, ForgetsWhatWasNotAskedForLongest) {
 }
 
 TEST_F(ConstraintCompilerTest, EndsAFormThatTakesTooLong) {
-  ConstraintCompiler compiler(bytes_and_more, {.trial = {.time = Duration{1}}});
+  ConstraintCompiler compiler(vocabulary, {.trial = {.time = Duration{1}}});
   EXPECT_EQ(compiler.compile({ConstraintKind::kJsonObject}).status().code(),
             StatusCode::kResourceExhausted);
 }

@@ -182,7 +182,7 @@ std::vector<std::string> json_pieces() {
 TEST(Schemas, EveryAnswerThatEndsFitsItsSchema) {
   if (!no_grammars().empty()) GTEST_SKIP() << no_grammars();
   const std::vector<std::string> pieces = json_pieces();
-  ConstraintCompiler compiler([&] { return pieces; });
+  ConstraintCompiler compiler([&] { return GrammarVocabulary(pieces); });
   SeededRandom random(9);
   int ended = 0;
   for (int i = 0; i < kSchemas; ++i) {

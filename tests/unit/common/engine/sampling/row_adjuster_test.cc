@@ -114,6 +114,7 @@ class InTurn final : public Constraint {
   class State final : public ConstraintState {
    public:
     void append(std::span<const TokenId> tokens) override { length_ += tokens.size(); }
+    std::vector<TokenId> forced(std::span<const TokenId> /*path*/) override { return {}; }
     std::shared_ptr<const AllowedTokens> allowed(std::span<const TokenId> path) override {
       const bool second = (length_ + path.size()) % 2 == 1;
       return std::make_shared<const AllowedTokens>(

@@ -74,6 +74,7 @@ void encode(const Open& open, v1::Open& out) {
   out.set_answer_begin(static_cast<std::uint64_t>(open.answer_begin));
   if (open.top_logprobs) out.set_top_logprobs(*open.top_logprobs);
   out.set_prompt_logprobs(open.prompt_logprobs);
+  out.set_wants_digests(open.wants_digests);
 }
 
 void encode(const Grow& grow, v1::Grow& out) {
@@ -192,6 +193,7 @@ Result<Open> decode(const v1::Open& in) {
   OUTRIDER_ASSIGN_OR_RETURN(open.answer_begin, to_position("open.answer_begin", in.answer_begin()));
   if (in.has_top_logprobs()) open.top_logprobs = in.top_logprobs();
   open.prompt_logprobs = in.prompt_logprobs();
+  open.wants_digests = in.wants_digests();
   return open;
 }
 

@@ -90,6 +90,8 @@ struct ServerBodyEncoder {
         std::chrono::duration_cast<std::chrono::microseconds>(opened.wall_clock).count()));
     wire.set_pad_frames(opened.pad_frames);
     wire.set_server_drafts(opened.server_drafts);
+    wire.set_dtype(from_name(opened.dtype));
+    wire.set_kv_dtype(from_name(opened.kv_dtype));
     if (!opened.pass_costs.points.empty())
       encode_costs(opened.pass_costs, *wire.mutable_pass_costs());
   }
@@ -131,6 +133,7 @@ struct ServerBodyEncoder {
     wire.set_batch_rows(verdict.batch_rows);
     wire.set_server_nodes(verdict.server_nodes);
     for (const TokenLogprobs& one : verdict.logprobs) encode_logprobs(one, *wire.add_logprobs());
+    wire.mutable_digests()->Add(verdict.digests.begin(), verdict.digests.end());
   }
 
   static void encode_logprobs(const TokenLogprobs& logprobs, v1::TokenLogprobs& wire) {
@@ -243,6 +246,8 @@ Result<ServerMessage> decode(const v1::Opened& in) {
   opened.wall_clock = std::chrono::microseconds(in.wall_clock_us());
   opened.pad_frames = in.pad_frames();
   opened.server_drafts = in.server_drafts();
+  OUTRIDER_ASSIGN_OR_RETURN(opened.dtype, to_name("opened.dtype", in.dtype()));
+  OUTRIDER_ASSIGN_OR_RETURN(opened.kv_dtype, to_name("opened.kv_dtype", in.kv_dtype()));
   return ServerMessage(std::move(opened));
 }
 
@@ -305,6 +310,12 @@ Result<ServerMessage> decode(const v1::Verdict& in) {
     OUTRIDER_ASSIGN_OR_RETURN(TokenLogprobs logprobs, decode(one, "verdict.logprobs"));
     verdict.logprobs.push_back(std::move(logprobs));
   }
+  if (in.digests_size() > in.tokens_size()) {
+    return invalid_argument("verdict.digests has " + std::to_string(in.digests_size()) +
+                            " entries, at most one for each of " +
+                            std::to_string(in.tokens_size()) + " tokens");
+  }
+  verdict.digests.assign(in.digests().begin(), in.digests().end());
   return ServerMessage(std::move(verdict));
 }
 

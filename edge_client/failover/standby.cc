@@ -23,6 +23,7 @@ std::optional<StandBy> Standby::follow(std::span<const TokenId> text, const Open
   open.end_position = end + 1;
   open.policy = {};
   open.prompt_logprobs = false;
+  open.wants_digests = false;
   open.expected_fingerprint.clear();
   open.expected_arithmetic_id.clear();
   open.replaced_session = session;

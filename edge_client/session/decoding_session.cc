@@ -42,6 +42,7 @@ DecodingSession::DecodingSession(DecodingOptions options, std::vector<TokenId> p
   drafter_.restart(prompt);
   observers_.add(figures_);
   if (options_.observer != nullptr) observers_.add(*options_.observer);
+  if (options_.recorder != nullptr) observers_.add(*options_.recorder);
 }
 
 SessionActions DecodingSession::start(TimePoint now) {
@@ -365,9 +366,16 @@ StreamView DecodingSession::view() const {
   const StreamState& stream = link_.stream();
   std::optional<Position> unscored;
   if (scores_prompt()) unscored = 1 + std::ssize(stream.prompt_logprobs);
-  return {tree(),           opened_,        answer_.prompt_length(),       answer_.end_position(),
-          stream.next_pass, stream.started, options_.accepts_server_nodes, options_.top_logprobs,
-          unscored};
+  return {tree(),
+          opened_,
+          answer_.prompt_length(),
+          answer_.end_position(),
+          stream.next_pass,
+          stream.started,
+          options_.accepts_server_nodes,
+          options_.top_logprobs,
+          unscored,
+          options_.wants_digests};
 }
 
 }  // namespace outrider

@@ -52,6 +52,7 @@ struct DecodingOptions {
   std::vector<TokenId> stop_ids;
   std::optional<std::uint32_t> top_logprobs = {};  // as Open's
   bool prompt_logprobs = false;                    // the same, with top_logprobs
+  bool wants_digests = false;                      // the same, for a record
   bool ignore_target_stops = false;                // only stop_ids end the answer
   ServiceTier service_tier = ServiceTier::kDefault;
   bool accepts_server_nodes = true;  // the server may draft too
@@ -63,6 +64,7 @@ struct DecodingOptions {
   // Another verifier may go on with another model.
   bool accept_other_model = false;
   SessionObserver* observer = nullptr;  // beside the figures; null: none
+  SessionObserver* recorder = nullptr;  // the same, which keeps a record
 };
 
 class DecodingSession final : public AnswerSession {

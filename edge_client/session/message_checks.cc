@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/engine/sampling/row_digest.h"
+
 namespace outrider {
 namespace {
 
@@ -121,6 +123,15 @@ Status check_logprobs(const Verdict& verdict, const StreamView& view) {
   return check_likeliest("verdict.logprobs", verdict.logprobs, view);
 }
 
+// A verifier that is older than digests gives none.
+Status check_digests(const Verdict& verdict, const StreamView& view) {
+  const Position end = verdict.position + static_cast<Position>(verdict.tokens.size());
+  const Position wanted = view.wants_digests ? digests_between(verdict.position, end) : 0;
+  const auto count = static_cast<Position>(verdict.digests.size());
+  if (count == 0 || count == wanted) return {};
+  return wrong("verdict.digests of length", count, std::to_string(wanted));
+}
+
 Status check_prompt_logprobs(const PromptLogprobs& scored, const StreamView& view) {
   const auto count = static_cast<std::int64_t>(scored.logprobs.size());
   if (!view.unscored) {
@@ -170,6 +181,7 @@ Status check_verdict(const Verdict& verdict, const StreamView& view) {
     }
   }
   OUTRIDER_RETURN_IF_ERROR(check_logprobs(verdict, view));
+  OUTRIDER_RETURN_IF_ERROR(check_digests(verdict, view));
   return check_walk(verdict, view);
 }
 

@@ -31,6 +31,7 @@ struct StreamView {
   // The first of the prompt's tokens whose log-probabilities are still to come; nothing: they were
   // not asked for in this stream.
   std::optional<Position> unscored = {};
+  bool wants_digests = false;  // as Open says
 };
 
 Status check_started(const Started& started, const StreamView& view);

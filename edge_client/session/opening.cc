@@ -73,6 +73,7 @@ Open make_open(const DecodingOptions& options, const Opened& last, StreamStart s
   open.set_settings(options.choice.settings, options.choice.answer_begin);
   open.top_logprobs = options.top_logprobs;
   open.prompt_logprobs = start.scores_prompt;
+  open.wants_digests = options.wants_digests;
   const std::size_t length = open.prefix.size();
   const bool by_hash = goes_by_hash(length, last);
   if (by_hash) open.prefix_hash = prefix_hash(open.prefix);

@@ -84,6 +84,8 @@ struct Open {
   std::optional<std::uint32_t> top_logprobs = {};
   // With top_logprobs: PromptLogprobs say those of the prefix's tokens, before the first verdict.
   bool prompt_logprobs = false;
+  // Verdicts carry the digests of rows that row_digest.h says, for a record of the answer.
+  bool wants_digests = false;
 
   // Those of an answer whose first token has this position.
   void set_settings(const ChoiceSettings& asked, Position begin);
@@ -148,6 +150,9 @@ struct Opened {
   Duration wall_clock{0};      // the server's clock when it sent this, since 1970; 0: not disclosed
   bool pad_frames = false;     // as Open.pad_frames; from now on the edge pads too
   bool server_drafts = false;  // the verifier adds nodes of its own to this stream's passes
+  // The target's, in ModelInfo's words: "int8", "f32". Empty: not disclosed.
+  std::string dtype = {};
+  std::string kv_dtype = {};
 };
 
 // Sent during a long prefill.
@@ -192,6 +197,9 @@ struct Verdict {
   // kMarkedTokens.
   std::uint64_t server_nodes = 0;
   std::vector<TokenLogprobs> logprobs = {};  // of each token, where Open asked for them
+  // The rows' behind which its tokens at positions with has_digest() were chosen, in order, where
+  // Open asked for them (row_digest.h). Empty: a verifier that is older gives none.
+  std::vector<std::uint64_t> digests = {};
 };
 inline constexpr std::size_t kMarkedTokens = 64;
 

@@ -39,12 +39,13 @@ struct TokenChoice;
 
 // Constant facts about a loaded model.
 struct ModelInfo {
-  std::string name;           // the directory's last component; of a level: "NAME@LEVEL"
-  std::string architecture;   // "llama", "mistral", "qwen2", "qwen3", "null"
-  std::string fingerprint;    // hex; same weights and config <=> same fingerprint, any dtype. A
-                              // level of an elastic model has one of its own
-  std::string arithmetic_id;  // hex; same fingerprint, dtype, kernel version, device class (L1)
-  std::string dtype;          // as computed: "f32", "bf16", "int8", "int4"
+  std::string name;              // the directory's last component; of a level: "NAME@LEVEL"
+  std::string architecture;      // "llama", "mistral", "qwen2", "qwen3", "null"
+  std::string fingerprint;       // hex; same weights and config <=> same fingerprint, any dtype. A
+                                 // level of an elastic model has one of its own
+  std::string arithmetic_id;     // hex; same fingerprint, dtype, kernel version, device class (L1)
+  std::string dtype;             // as computed: "f32", "bf16", "int8", "int4"
+  std::string kv_dtype = "f32";  // of keys and values: "f32", "bf16"
   std::int32_t vocab_size = 0;
   std::int32_t hidden_size = 0;
   std::int32_t num_layers = 0;

@@ -60,6 +60,7 @@ Status check_can_follow(const Open& open) {
                                 ? "penalties, biases, bad words or min_tokens"
                             : open.top_logprobs.has_value() ? "log-probabilities"
                             : open.ignore_target_stops      ? "ignore_eos"
+                            : open.wants_digests            ? "a record"
                                                             : nullptr;
   if (asked == nullptr) return {};
   return invalid_argument(std::string(asked) +

@@ -66,6 +66,9 @@ TEST(Codec, OpenKeepsEveryField) {
   EXPECT_FALSE(through_the_wire(asked).prompt_logprobs);
   asked.prompt_logprobs = true;
   EXPECT_TRUE(through_the_wire(asked).prompt_logprobs);
+  EXPECT_FALSE(through_the_wire(asked).wants_digests);
+  asked.wants_digests = true;
+  EXPECT_TRUE(through_the_wire(asked).wants_digests);
   EXPECT_EQ(open.tokenizer_hash, sent.tokenizer_hash);
   EXPECT_EQ(open.sampling, sent.sampling);
   EXPECT_EQ(open.seed, sent.seed);
@@ -269,6 +272,11 @@ TEST(Codec, PassesKeepEveryField) {
   EXPECT_EQ(scored.position, 7);
   EXPECT_EQ(scored.logprobs, logprobs);
   EXPECT_FALSE(parse_server_message(serialize(ServerMessage(PromptLogprobs{7, {}}))).ok());
+  const std::vector<std::uint64_t> digests = {0, ~std::uint64_t{0}};
+  EXPECT_EQ(through_the_wire_down(Verdict{.tokens = {9, 8}, .digests = digests}).digests, digests);
+  const auto more =
+      parse_server_message(serialize(ServerMessage(Verdict{.tokens = {9}, .digests = digests})));
+  EXPECT_THAT(more.status().message(), HasSubstr("verdict.digests has 2 entries, at most one"));
   const Verdict verdict =
       through_the_wire_down(Verdict{3, 40, {9, 8, 7}, 6, {1ms, 2ms, 3ms, Load::kBusy}, 4ms, 17, 5});
   EXPECT_EQ(verdict.pass, 3u);

@@ -9,6 +9,7 @@
 #include "common/decoding/verify/session/session.h"
 #include "common/engine/model/row_check.h"
 #include "common/engine/sampling/noise.h"
+#include "common/engine/sampling/row_digest.h"
 #include "common/engine/sampling/sampling.h"
 
 namespace outrider {
@@ -118,6 +119,9 @@ Status PassRunner::append_rows(const Rider& rider) {
   KvSlots& slots = rider.cache->slots();
   OUTRIDER_CHECK(slots.committed() == plan.position);
   OUTRIDER_CHECK(!plan.tokens.empty());
+  const auto choice_behind = [&](Slot slot) {
+    return rider.digests && has_digest(slots.position(slot) + 1) ? nullptr : rider.choice;
+  };
   Slot above = kRootSlot;
   for (const TokenId token : plan.tokens) {
     OUTRIDER_ASSIGN_OR_RETURN(above, slots.append(above));
@@ -125,7 +129,7 @@ Status PassRunner::append_rows(const Rider& rider) {
         {.cache = rider.cache, .slot = above, .token = token, .wants_logits = plan.scores});
   }
   rows_.back().wants_logits = plan.decides || plan.scores;
-  rows_.back().choice = rider.choice;
+  rows_.back().choice = choice_behind(above);
   for (const PassPlan::NodeRow& node : plan.nodes) {
     // Parent -1 lands on the last of the tokens.
     const std::size_t parent = row_of(rider, row_after(node.parent));
@@ -135,7 +139,7 @@ Status PassRunner::append_rows(const Rider& rider) {
                      .slot = slot,
                      .token = node.token,
                      .wants_logits = true,
-                     .choice = rider.choice});
+                     .choice = choice_behind(slot)});
   }
   return {};
 }
@@ -184,7 +188,8 @@ Result<TokenId> ChosenWalk::choose_from(std::span<const float> logits, const Rid
                                std::to_string(position) + ". Remedy: forbid less");
   }
   const TokenId token = choose(adjusted, open.sampling, open.seed, position);
-  if (open.top_logprobs) logprobs_.walk.push_back(logprobs_of(logits, token, *open.top_logprobs));
+  if (open.wants_digests && has_digest(position)) readings_.digests.push_back(row_digest(logits));
+  if (open.top_logprobs) readings_.walk.push_back(logprobs_of(logits, token, *open.top_logprobs));
   return token;
 }
 
@@ -192,7 +197,7 @@ void ChosenWalk::score(const Rider& rider, const VerifySession& session, const P
   const std::span<const TokenId> text = session.tree().text();
   const auto next = static_cast<std::size_t>(rider.plan.position) + 1;
   const std::uint32_t top = session.opened().top_logprobs.value_or(0);
-  std::vector<TokenLogprobs>& scored = logprobs_.scored;
+  std::vector<TokenLogprobs>& scored = readings_.scored;
   scored.resize(rider.plan.scored_rows());
   const auto score_some = [&](std::int64_t begin, std::int64_t end) {
     for (auto index = static_cast<std::size_t>(begin); index < static_cast<std::size_t>(end);

@@ -37,6 +37,8 @@ struct Rider {
   const std::atomic<bool>* abandoned = nullptr;
   // How tokens behind its rows are chosen, for models that choose themselves; null: here.
   const TokenChoice* choice = nullptr;
+  // The logits are wanted where the token behind a row has a digest (row_digest.h).
+  bool digests = false;
 
   // Set by the runner.
   Status status = {};
@@ -123,7 +125,7 @@ class ChosenWalk final {
  public:
   void clear() {
     chosen_.clear();
-    logprobs_ = {};
+    readings_ = {};
   }
   bool is_done() const { return !chosen_.empty(); }
 
@@ -141,14 +143,14 @@ class ChosenWalk final {
   // The token chosen behind this row, in Chooser's numbering; nothing where the walk did not come.
   std::optional<TokenId> chosen(std::size_t row) const { return chosen_.at(row); }
   // In order; empty unless the session asked.
-  PassLogprobs take_logprobs() { return std::exchange(logprobs_, {}); }
+  PassReadings take_readings() { return std::exchange(readings_, {}); }
 
  private:
   Result<TokenId> choose_from(std::span<const float> logits, const Rider& rider,
                               const VerifySession& session, std::size_t row);
 
   std::vector<std::optional<TokenId>> chosen_;  // by row
-  PassLogprobs logprobs_;
+  PassReadings readings_;
   std::vector<float> adjusted_;  // reused from row to row
 };
 

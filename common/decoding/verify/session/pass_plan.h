@@ -43,10 +43,11 @@ struct PassPlan {
   std::size_t scored_rows() const { return scores ? tokens.size() - (decides ? 1 : 0) : 0; }
 };
 
-// The log-probabilities that a pass gives, where the Open asks for them.
-struct PassLogprobs {
-  std::vector<TokenLogprobs> scored = {};  // of the tokens behind the scored rows
-  std::vector<TokenLogprobs> walk = {};    // of the tokens of the walk
+// The readings of a pass's rows beside the tokens, where the Open asks for them.
+struct PassReadings {
+  std::vector<TokenLogprobs> scored = {};   // of the tokens behind the scored rows
+  std::vector<TokenLogprobs> walk = {};     // of the tokens of the walk
+  std::vector<std::uint64_t> digests = {};  // of the walk's rows, as Verdict's
 };
 
 // The most that the owner of a session allows its pass to take.

@@ -110,7 +110,9 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
                                 .stop_ids = end_rule_.stop_ids,
                                 .exits = target.exits,
                                 .limits = target.limits,
-                                .server_drafts = drafts_ || form_draft_});
+                                .server_drafts = drafts_ || form_draft_,
+                                .dtype = target.model.dtype,
+                                .kv_dtype = target.model.kv_dtype});
 }
 
 Status VerifySession::on_message(const EdgeMessage& message, TimePoint now) {
@@ -312,13 +314,13 @@ void VerifySession::end_node(std::int32_t node) {
 }
 
 std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& times, TimePoint now,
-                                   PassLogprobs logprobs) {
+                                   PassReadings readings) {
   OUTRIDER_CHECK(plan_.has_value());
   timings_.computed += times.took;
   usage_.compute += times.share;
   batch_rows_ += times.rows;
   cached_end_ += static_cast<Position>(plan_->tokens.size());
-  if (plan_->scores) add_scored(*plan_, std::move(logprobs.scored));
+  if (plan_->scores) add_scored(*plan_, std::move(readings.scored));
   if (!plan_->decides) {
     plan_.reset();
     idle_since_ = now;
@@ -336,7 +338,8 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
   judge_confidences(*plan_, walked);
   verdict.server_nodes = own_tokens(*plan_, walked.leaf);
   verdict.tokens = std::move(walked.tokens);
-  verdict.logprobs = std::move(logprobs.walk);
+  verdict.logprobs = std::move(readings.walk);
+  verdict.digests = std::move(readings.digests);
   recorder_.add_pass(*plan_, verdict.tokens.size() - 1,
                      static_cast<std::size_t>(std::popcount(verdict.server_nodes)), usage_.compute,
                      now);

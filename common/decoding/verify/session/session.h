@@ -118,9 +118,9 @@ class VerifySession final {
 
   // Ends it: walks the tree by `choose`, commits, tells the edge. Returns the last node of the
   // plan that stands: its path keeps keys and values, all other nodes lose them; -1: none does.
-  // logprobs: as far as the Open asked for them.
+  // readings: as far as the Open asked for them.
   std::int32_t finish(const Chooser& choose, const RiderTimes& times, TimePoint now,
-                      PassLogprobs logprobs = {});
+                      PassReadings readings = {});
 
   // The walk that finish() would take with these choices, for a prediction of them. `plan` is the
   // one that start() gave, and its pass is not finished.

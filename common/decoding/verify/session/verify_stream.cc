@@ -140,7 +140,8 @@ Rider VerifyStream::start(StreamId id, TimePoint now, const PassBounds& bounds) 
           .plan = session_->start(now, bounds),
           .cache = lease_.cache.get(),
           .abandoned = hooks_.abandoned.get(),
-          .choice = session_->needs_logits() ? nullptr : &choice_};
+          .choice = session_->needs_logits() ? nullptr : &choice_,
+          .digests = session_->opened().wants_digests};
 }
 
 void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
@@ -197,7 +198,7 @@ void VerifyStream::finish(const Rider& rider, PassRunner& runner, const RiderTim
   const auto decided = static_cast<std::size_t>(session_->tree().end());
   const std::int32_t leaf =
       session_->finish([this](std::size_t row, Position) { return *walk_.chosen(row); }, times, now,
-                       walk_.take_logprobs());
+                       walk_.take_readings());
   has_had_verdict_ = has_had_verdict_ || rider.plan.decides;
   const MirroredTree& tree = session_->tree();
   if (hooks_.reports) hooks_.reports->end_pass(tree.end(), tree.text().subspan(decided));

@@ -324,6 +324,31 @@ TEST(Logprobs, AVerdictThatLacksThemOrNamesOthersEndsTheAnswer) {
   EXPECT_THAT(said_of({{.top = {{13, 0}}}}), HasSubstr("top_tokens with 13, expected 0 to 12"));
 }
 
+// The error of an edge that asked for digests, and gets these with the token at position 3, or with
+// thirteen more.
+std::string said_of_digests(std::size_t tokens, std::size_t digests) {
+  SessionHarness edge(Strategy::kAr);
+  edge.options.wants_digests = true;
+  edge.start();
+  EXPECT_TRUE(edge.sent<Open>().at(0).wants_digests);
+  edge.opened();
+  edge.from_verifier(Started{.pass = 0, .position = 3});
+  Verdict verdict{.pass = 0, .position = 3, .tokens = {}, .rows = 20};
+  verdict.tokens.assign(tokens, 4);
+  verdict.server_nodes = (std::uint64_t{1} << (tokens - 1)) - 1;
+  verdict.digests.assign(digests, 7);
+  edge.from_verifier(verdict);
+  return edge.finish ? edge.finish->status.message() : "";
+}
+
+TEST(Digests, ComeOneForEachSixteenthPositionOrNotAtAll) {
+  EXPECT_EQ(said_of_digests(1, 0), "");
+  EXPECT_EQ(said_of_digests(14, 1), "") << "3 to 16";
+  EXPECT_EQ(said_of_digests(14, 0), "") << "a server that is older";
+  EXPECT_THAT(said_of_digests(1, 1), HasSubstr("verdict.digests of length 1, expected 0"));
+  EXPECT_THAT(said_of_digests(14, 2), HasSubstr("verdict.digests of length 2, expected 1"));
+}
+
 // An edge that asks for the log-probabilities of its prompt, 1 2 3, and is told these before the
 // first verdict. What it ends the answer with; empty: it goes on.
 std::string said_of_prompt(const std::vector<PromptLogprobs>& messages) {

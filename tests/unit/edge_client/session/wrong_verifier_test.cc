@@ -78,6 +78,9 @@ INSTANTIATE_TEST_SUITE_P(
             "LogprobsThatNobodyAskedFor", [](Verdict& v) { v.logprobs.resize(1); },
             "verdict.logprobs of length 1, expected 0"),
         verdict_with(
+            "DigestsThatNobodyAskedFor", [](Verdict& v) { v.digests.resize(1); },
+            "verdict.digests of length 1, expected 0"),
+        verdict_with(
             "BatchRows", [](Verdict& v) { v.batch_rows = 4294967295; },
             "verdict.batch_rows 4294967295, expected 0 or 5 to 268435456"),
         verdict_with(

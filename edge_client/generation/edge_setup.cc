@@ -173,6 +173,7 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   if (!config.price_file.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(self->prices_, read_prices(config.price_file));
   }
+  OUTRIDER_ASSIGN_OR_RETURN(self->recorder_, Recorder::open(config.record));
   if (config.flash.memory_budget > 0) warn_of_memory_limit(config.flash.memory_budget);
   if (needs_own_target(config)) OUTRIDER_RETURN_IF_ERROR(LocalTarget::check_budget(config));
   std::future<Result<std::unique_ptr<Model>>> draft;
@@ -410,7 +411,8 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
                        .learning = learning_ ? &*learning_ : nullptr,
                        .energy = energy_ ? &*energy_ : nullptr,
                        .prices = prices_ ? &*prices_ : nullptr,
-                       .constraints = &*constraints_};
+                       .constraints = &*constraints_,
+                       .recorder = recorder_.get()};
   if (parts.elastic != nullptr) {
     parts.verifiers.use_level = [target = parts.elastic](std::size_t level) { target->use(level); };
   }

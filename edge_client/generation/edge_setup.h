@@ -85,6 +85,7 @@ class EdgeSetup final {
   std::unique_ptr<RemoteProbe> probe_;  // null: one of them decides alone
   std::optional<ProcessorEnergy> energy_ = ProcessorEnergy::open();
   std::optional<Prices> prices_;
+  std::unique_ptr<Recorder> recorder_;
   std::optional<ConstraintCompiler> constraints_;  // there with the tokenizer
   std::optional<Learning> learning_;  // nothing: nothing is kept, or nothing is drafted
   std::unique_ptr<TargetChat> chat_;  // there once load() has returned; asks remote_

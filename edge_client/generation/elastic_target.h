@@ -37,6 +37,8 @@ class ElasticTarget final {
   const std::string& name() const { return name_; }
   LevelBook& book() { return *book_; }
   const std::vector<ElasticLevel>& levels() const { return book_->levels(); }
+  // One of these levels, alone. Not while another computes.
+  Model& model(std::size_t level) { return *models_[level]; }
 
   // A level that drafts for larger ones (self-speculation): over the same weights, with threads,
   // scratch memory, keys and values of its own. Called once. Errors: NOT_FOUND listing the levels;

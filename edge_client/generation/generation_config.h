@@ -22,6 +22,7 @@
 #include "common/decoding/request/text_options.h"
 #include "common/engine/model/loader/loader.h"
 #include "common/engine/model/model_pacer.h"
+#include "common/serving/record/recorder.h"
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/flash/flash_model.h"
 #include "edge_client/session/stream_link.h"
@@ -79,6 +80,7 @@ struct GenerationConfig {
   // Whether the target's generation_config.json counts, and what flags say in its place.
   GenerationConfigUse generation_config = GenerationConfigUse::kNone;
   SamplingDefaults sampling = {};
+  RecordOptions record;    // of answers
   std::string price_file;  // as common/serving/prices says; empty: nothing has a price
   std::shared_ptr<ModelPacer> draft_pacer;              // null: as fast as it goes
   DrafterOptions drafter = {.workers = kDraftWorkers};  // its bounds are the draft's

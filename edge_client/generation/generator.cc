@@ -15,6 +15,7 @@
 #include "common/serving/conversation/streamed_text.h"
 #include "edge_client/report/answer_ledger.h"
 #include "edge_client/report/answer_report.h"
+#include "edge_client/session/opening.h"
 
 namespace outrider {
 namespace {
@@ -92,6 +93,36 @@ class StreamWatch final {
   std::uint64_t bytes_before_ = 0;
   StreamedTimes times_before_;
 };
+
+// Records an answer's streams and verdicts.
+class RecordObserver final : public SessionObserver {
+ public:
+  explicit RecordObserver(AnswerRecording recording) : recording_(std::move(recording)) {}
+
+  void on_opened(const Opened& opened, Duration /*took*/, bool /*reconnected*/) override {
+    recording_.on_opened(opened);
+  }
+  void on_verdict(const VerdictRecord& record, TimePoint /*now*/) override {
+    recording_.on_verdict(record.verdict,
+                          record.answer_tokens - std::exchange(tokens_, record.answer_tokens));
+  }
+  RecordLines finish(Ending ending) { return recording_.finish(name_of(ending)); }
+
+ private:
+  AnswerRecording recording_;
+  std::size_t tokens_ = 0;  // of the answer
+};
+
+// Nothing: the answer is not recorded.
+std::optional<RecordObserver> begin_record(const Recorder* recorder, const AnswerRequest& request,
+                                           const DecodingOptions& decoding) {
+  if (recorder == nullptr || (!recorder->has_file() && !request.record)) return std::nullopt;
+  const std::vector<TokenId>& prompt = request.prompt.ids;
+  const Open open = make_open(
+      decoding, {},
+      {.prefix = prompt, .end_position = decoding.speculation.end_position, .policy = {}});
+  return RecordObserver(recorder->begin(record_terms(open, prompt)));
+}
 
 }  // namespace
 
@@ -320,6 +351,13 @@ void Generator::note_level(const LevelChoice& choice, AnswerRecord& record) {
       {.read = std::max<std::int64_t>(prompt - cached, 0), .said = std::ssize(record.ids)}, level);
 }
 
+void Generator::keep_record(RecordLines record, AnswerReport& report) {
+  if (const Status kept = parts_.recorder->append(record); !kept.ok()) {
+    listener_.on_say({Say::Level::kWarning, "record: OFF because " + kept.message()});
+  }
+  report.record_lines = std::move(record.lines);
+}
+
 Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_token& stop) {
   settle_seed(request.config.text);
   const AnswerConfig& config = request.config;
@@ -350,11 +388,14 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
     parts_.link->name_request(std::move(request.id), std::move(request.trace),
                               hash_of_first_page(request.prompt.ids));
   }
+  std::optional<RecordObserver> recording = begin_record(parts_.recorder, request, decoding);
+  decoding.wants_digests = recording.has_value();
+  decoding.recorder = recording ? &*recording : nullptr;
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
-
   AnswerReport report;
   run({session, config, drafter, text, came_at, level}, stop, report);
   report.assumed = assumed_text(session.opened(), decoding.speculation.profiles);
+  if (recording) keep_record(recording->finish(report.finish.ending), report);
   learn(session);
   draft_failed_ = draft_failed_ || session.speculation().draft_failed();
   report.stop_string = text.stop_string();

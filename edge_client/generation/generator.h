@@ -28,6 +28,7 @@
 #include "common/serving/conversation/conversation.h"
 #include "common/serving/ledger/processor_energy.h"
 #include "common/serving/prices/prices.h"
+#include "common/serving/record/recorder.h"
 #include "edge_client/failover/failover_session.h"
 #include "edge_client/flash/flash_model.h"
 #include "edge_client/generation/elastic_target.h"
@@ -62,6 +63,7 @@ struct GeneratorParts {
   ProcessorEnergy* energy = nullptr;          // null: this device does not report it
   const Prices* prices = nullptr;             // null: nothing has a price
   ConstraintCompiler* constraints = nullptr;  // of the tokenizer; null: answers have no form
+  Recorder* recorder = nullptr;               // null: answers have no records
 };
 
 struct AnswerRequest {
@@ -70,6 +72,7 @@ struct AnswerRequest {
   std::string id =
       {};  // goes with its calls, for the server's log (request_headers.h); empty: none
   TraceHeaders trace = {};                // goes with its calls, too
+  bool record = false;                    // its record comes with the report
   std::optional<TimePoint> came_at = {};  // its waiting counts for the slo; nothing: it comes now
 };
 
@@ -108,6 +111,7 @@ class Generator final {
   };
   LevelSwitchDecorator::Plan level_plan(const AnswerParts& parts) const;
   void note_level(const LevelChoice& choice, AnswerRecord& record);
+  void keep_record(RecordLines record, AnswerReport& report);
   void run(const AnswerParts& parts, const std::stop_token& stop, AnswerReport& report);
   void run(AnswerSession& session, const AnswerParts& parts, const std::stop_token& stop,
            AnswerReport& report);

@@ -1,6 +1,7 @@
 // The flags of single commands, except serve. SPDX-License-Identifier: Apache-2.0
 #include <string>
 
+#include "common/engine/model/devices/device_models.h"
 #include "edge_client/main/options.h"
 
 namespace outrider {
@@ -84,6 +85,64 @@ void add_pack_flags(CLI::App& command, PackOptions& options) {
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
   command.add_option("--threads", options.threads, "Threads that convert; 0: all that are granted")
       ->check(CLI::Range(0, 1024));
+}
+
+void add_audit_flags(CLI::App& command, AuditOptions& options) {
+  constexpr char kTargetGroup[] = "Target";
+  constexpr char kMoreOfTarget[] = "Target, rarely needed";
+  constexpr char kAuditGroup[] = "Audit";
+  GenerationConfig& generation = options.generation;
+  LoadOptions& loading = generation.loading;
+  command.add_option("FILE", options.file, "Records, as --record writes them")->required();
+  command
+      .add_option("--target", generation.target,
+                  "The target that the records are said to come from: a directory, a GGUF file or "
+                  "a pack")
+      ->required()
+      ->group(kTargetGroup);
+  command.add_option("--dtype", loading.dtype, "What it computes in; auto: as stored")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}))
+      ->group(kTargetGroup);
+  command.add_option("--kv-dtype", loading.kv_dtype, "Keys and values")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->group(kTargetGroup);
+  command.add_option("--elastic", generation.elastic, "Level table of --target")
+      ->group(kTargetGroup);
+  command
+      .add_option("--chat-template", generation.chat_template,
+                  "The operator's, where it is not the target's own")
+      ->group(kMoreOfTarget);
+  command
+      .add_option("--memory-budget", generation.flash.memory_budget,
+                  "Of a pack: most memory for everything, as 2GiB [no bound]")
+      ->transform(CLI::AsSizeValue(true))
+      ->default_str("")
+      ->group(kMoreOfTarget);
+  command.add_option("--threads", loading.threads, "Compute threads; 0: all that are granted")
+      ->check(CLI::Range(0, 1024))
+      ->group(kTargetGroup);
+  add_device_flags(command, loading, kMoreOfTarget, kMoreOfTarget);
+  command
+      .add_option("--signer", options.signer,
+                  "Public key that must have signed each record: its digits, or a file that has "
+                  "them [any, or none]")
+      ->group(kAuditGroup);
+  CLI::Option* const sample =
+      command
+          .add_option("--sample", options.sample,
+                      "Read only this share of the answers again, drawn by --seed; form, chain and "
+                      "signature are checked of all")
+          ->check(CLI::Range(0.0, 1.0))
+          ->group(kAuditGroup);
+  command
+      .add_option("--seed", options.seed,
+                  "By which they are drawn; choose it after the file was handed over [drawn]")
+      ->needs(sample)
+      ->group(kAuditGroup);
+  command
+      .add_option("--texts", options.texts,
+                  "Of records with hashes only: the texts, as they were kept [FILE.texts]")
+      ->group(kAuditGroup);
 }
 
 }  // namespace outrider

@@ -22,5 +22,7 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
 Result<int> tokenize_command(const TokenizeOptions& options);
 Result<int> detokenize_command(const TokenizeOptions& options);
 Result<int> pack_command(const PackOptions& options);
+// Reads records again on a target. The exit code is 1 if anything is wrong with one of them.
+Result<int> audit_command(const AuditOptions& options);
 
 }  // namespace outrider

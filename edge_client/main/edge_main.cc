@@ -84,6 +84,15 @@ constexpr char kPackExamples[] = R"(Examples:
 A pack holds weights as this program computes with them, tokenizer, config, early exits and what
 prunes (--predictor) in one file. It is of one dtype, and of this program's version of the kernels.)";
 
+constexpr char kAuditExamples[] = R"(Examples:
+  outrider-edge run --model models/demo-draft -p "Pick up the red cup." --record answers.jsonl
+  outrider-edge audit answers.jsonl --target models/demo-target
+  outrider-edge audit answers.jsonl --target models/demo-target --signer 5f1c..9a --sample 0.05
+
+Reads each answer again with its tokens given, 64 positions a pass, and names the first position
+where a token, a digest, a setting or an id differs (exit code 1). docs/audit.md says what that
+proves.)";
+
 // Threads beside those that compute: of one answer with a server, and without.
 constexpr int kThreadsOnline = 20;
 constexpr int kThreadsOffline = 8;
@@ -144,6 +153,10 @@ int edge_main(int argc, char** argv, const EdgeParts& parts) {
           ->footer(kPackExamples);
   add_pack_flags(*pack, packing);
   add_force_flag(*pack);
+  AuditOptions auditing;
+  CLI::App* audits = app.add_subcommand("audit", "Check records of answers by reading them again")
+                         ->footer(kAuditExamples);
+  add_audit_flags(*audits, auditing);
   for (CLI::App* answers : {run, chat, serve, doctor}) {
     add_force_flag(*answers)->group(std::string("Output") + kRarelyNeeded);
   }
@@ -154,6 +167,7 @@ int edge_main(int argc, char** argv, const EdgeParts& parts) {
     if (tokenize->parsed()) return tokenize_command(tokens);
     if (detokenize->parsed()) return detokenize_command(tokens);
     if (pack->parsed()) return pack_command(packing);
+    if (audits->parsed()) return audit_command(auditing);
     OUTRIDER_RETURN_IF_ERROR(check_resources(answer, serve->parsed()));
     if (run->parsed()) return run_command(answer, prompt, interrupts);
     if (doctor->parsed()) return doctor_command(answer, examination, interrupts);

@@ -7,8 +7,10 @@
 #include "common/base/address.h"
 #include "common/engine/model/devices/device_models.h"
 #include "common/serving/cli/choice.h"
+#include "common/serving/cli/program.h"
 #include "common/serving/cli/quantities.h"
 #include "common/serving/cli/web_flags.h"
+#include "common/serving/record/record_flags.h"
 #include "common/serving/tools/answer_reading.h"
 #include "edge_client/main/sampling_flags.h"
 
@@ -391,6 +393,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
                   "cached-input, output; [gpu] dollars-per-hour; [link] dollars-per-mb; [device] "
                   "watts, dollars-per-kwh")
       ->group(kOutputGroup);
+  add_record_flags(command, options.generation.record, "Of each answer", kOutputGroup);
   command
       .add_flag("--json", options.json,
                 "End each answer on stdout with one line of JSON: text, ids, figures")
@@ -441,6 +444,7 @@ void add_serve_flags(CLI::App& command, ServingOptions& options) {
 Result<GenerationConfig> generation_config(const AnswerOptions& options) {
   GenerationConfig config = options.generation;
   if (options.offline) config.mode = Mode::kOffline;
+  config.record.program = "outrider-edge " + Program::version();
   for (const std::string& each : options.slo) {
     OUTRIDER_RETURN_IF_ERROR(read_slo(each, config.answer.wish.slo));
   }

@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -67,6 +68,16 @@ struct TokenizeOptions {
   bool whole = false;
 };
 
+// Flags of `audit`.
+struct AuditOptions {
+  std::string file;
+  std::string texts;  // of a record that has hashes only; empty: FILE.texts
+  GenerationConfig generation;
+  std::string signer;                 // public key; empty: records may be signed or not
+  double sample = 1;                  // share of the answers that are audited
+  std::optional<std::uint64_t> seed;  // by which they are drawn
+};
+
 // The parts that another edge program adds to outrider-edge's own.
 struct EdgeParts {
   const char* program = "outrider-edge";
@@ -84,6 +95,7 @@ void add_doctor_flags(CLI::App& command, DoctorOptions& options);
 void add_tokenize_flags(CLI::App& command, TokenizeOptions& options);
 void add_detokenize_flags(CLI::App& command, TokenizeOptions& options);
 void add_pack_flags(CLI::App& command, PackOptions& options);
+void add_audit_flags(CLI::App& command, AuditOptions& options);
 
 // The configuration that the flags mean together. INVALID_ARGUMENT for contradictions between flags
 // and for plaintext beyond loopback; it names the flags and the remedy.

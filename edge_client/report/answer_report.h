@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/base/types.h"
 #include "common/decoding/protocol/messages.h"
@@ -19,7 +20,8 @@ struct AnswerReport {
   Finish finish;
   std::string stop_string;  // that ended it; empty: none
   Position context = 0;     // of prompt and answer, as the target holds; 0: none has opened
-  std::string assumed;      // what it began with, for the reader; empty: nothing was known
+  std::vector<std::string> record_lines;  // of the answer's record; empty: it was not asked for
+  std::string assumed;  // what it began with, for the reader; empty: nothing was known
 };
 
 // "end of text", "stop string \"..\"", "length", ..

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "common/decoding/verify/scheduling/engine.h"
+#include "common/engine/sampling/row_digest.h"
+#include "common/serving/record/record_reader.h"
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/verifiers/resident.h"
 #include "tests/sim/toy_draft.h"
@@ -104,6 +106,36 @@ TEST_F(GeneratorTest, EveryStrategyGivesTheTargetsText) {
       EXPECT_EQ(report->record.text, *tokenizer_.decode(report->record.ids));
     }
   }
+}
+
+TEST_F(GeneratorTest, ARecordIsTheSameWithAndWithoutADraft) {
+  const std::unique_ptr<Recorder> recorder = *Recorder::open({.program = "test"});
+  GeneratorParts all = parts();
+  all.recorder = recorder.get();
+  Generator generator(all, listener_);
+  const Ids prompt{1, 2, 3};
+  for (const Strategy strategy : {Strategy::kAr, Strategy::kMirror}) {
+    AnswerRequest one = request(prompt, 60);
+    one.config.speculation.strategy = strategy;
+    one.record = true;
+    const Result<AnswerReport> report = generator.answer(std::move(one), stop_.get_token());
+    ASSERT_TRUE(report.ok()) << report.status().to_string();
+    const Result<RecordedAnswer> record = check_record({.lines = report->record_lines}, "");
+    ASSERT_TRUE(record.ok()) << record.status().to_string();
+    EXPECT_EQ(record->terms.prompt, prompt);
+    EXPECT_EQ(record->terms.seed, 5u);
+    EXPECT_EQ(record->ending(), "length");
+    EXPECT_EQ(record->stretches[0].ids, expected(prompt, 60));
+    Ids text = prompt;
+    for (const TokenId token : expected(prompt, 60)) text.push_back(token);
+    std::vector<std::string> digests;
+    for (std::size_t end = 16; end < text.size(); end += 16) {
+      digests.push_back(digest_text(row_digest(target_.logits_after(std::span(text).first(end)))));
+    }
+    EXPECT_EQ(record->stretches[0].digests, digests) << name_of(strategy);
+  }
+  const Result<AnswerReport> plain = generator.answer(request(prompt, 5), stop_.get_token());
+  EXPECT_THAT(plain->record_lines, testing::IsEmpty()) << "nobody asked";
 }
 
 TEST_F(GeneratorTest, AnAnswerHasItsEnergyAndItsBill) {

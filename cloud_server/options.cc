@@ -7,6 +7,7 @@
 #include "common/serving/cli/choice.h"
 #include "common/serving/cli/quantities.h"
 #include "common/serving/cli/web_flags.h"
+#include "common/serving/record/record_flags.h"
 #include "common/serving/tools/answer_reading.h"
 
 namespace outrider {
@@ -159,6 +160,7 @@ void add_page_flags(CLI::App& app, ServerFlags& flags) {
   add_traces_flag(app, flags.otlp_traces_endpoint, kPagesGroup);
   add_web_flags(app, flags.server.allowed_hosts, flags.server.allowed_origins, kPagesGroup);
   add_reading_flags(app, flags.server.reading, kPagesGroup);
+  add_record_flags(app, flags.server.record, "Of each answer over HTTP", kPagesGroup);
   app.add_option("--price-file", flags.server.price_file,
                  "TOML of what things cost, for the ledger: date, [api] input, cached-input, "
                  "output; [gpu] dollars-per-hour; [link] dollars-per-mb")

@@ -99,6 +99,7 @@ Status Server::read_files() {
   if (!options_.price_file.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(prices_, read_prices(options_.price_file));
   }
+  OUTRIDER_ASSIGN_OR_RETURN(recorder_, Recorder::open(options_.record));
   if (options_.measure_energy) energy_ = ProcessorEnergy::open();
   metrics_.emplace(model_name(), prices_ ? &*prices_ : nullptr);
   return {};
@@ -179,7 +180,8 @@ Status Server::listen() {
             .tenants = &tenants_,
             .levels = target_.levels.get(),
             .tracer = options_.tracer,
-            .constraints = &*constraints_});
+            .constraints = &*constraints_,
+            .recorder = recorder_.get()});
   }
   if (options_.http) {
     OUTRIDER_ASSIGN_OR_RETURN(http_,

@@ -52,6 +52,7 @@
 #include "common/serving/http/server.h"
 #include "common/serving/ledger/processor_energy.h"
 #include "common/serving/prices/prices.h"
+#include "common/serving/record/recorder.h"
 #include "common/serving/tools/answer_reading.h"
 
 namespace outrider {
@@ -69,6 +70,7 @@ struct ServerOptions {
   bool throttle_wrong_keys = true;     // as Authenticator says
   bool metrics_need_key = false;       // one that may read them
   std::string price_file = {};         // empty: nothing has a price
+  RecordOptions record = {};           // of answers over HTTP
   bool measure_energy = false;         // of this machine's processors
   Tracer* tracer = nullptr;            // outlives the server; null: nothing is traced
   Duration shutdown_timeout = std::chrono::seconds(45);
@@ -141,6 +143,7 @@ class Server final {
   Authenticator authenticator_;
   FileWatch keys_;  // looks before they are read
   std::optional<Prices> prices_;
+  std::unique_ptr<Recorder> recorder_;
   std::optional<ProcessorEnergy> energy_;
   std::optional<ServerMetrics> metrics_;
   std::atomic<bool> ready_{true};

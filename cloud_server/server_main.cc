@@ -18,6 +18,7 @@
 #include "common/base/processors.h"
 #include "common/serving/cli/program.h"
 #include "common/serving/cli/resources.h"
+#include "common/serving/credentials/signing_key.h"
 #include "common/serving/http/listener.h"
 #include "common/serving/telemetry/log.h"
 #include "proto/codec.h"
@@ -261,6 +262,7 @@ Status run_server(const ServerFlags& flags, std::optional<StartSignals>& signals
   options.scheduler.draft_source = drafts_by;
   options.scheduler.drafts_forms = drafts_by != DraftSource::kNone;
   options.tracer = tracer.get();
+  options.record.program = "outrider-server " + Program::version();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(target, options));
   signals.reset();  // a supervisor may end it once it is ready
   print_start(flags, target, options.scheduler, *server, to_seconds(clock.now() - started));
@@ -278,6 +280,25 @@ void add_token_command(CLI::App& app, std::string& name, std::string& file) {
   token->require_subcommand(1);
 }
 
+// outrider-server record-key new FILE
+void add_record_key_command(CLI::App& app, std::string& file) {
+  CLI::App* key = app.add_subcommand("record-key", "Keys that sign records of answers");
+  CLI::App* make = key->add_subcommand(
+      "new", "Make one, into a new file for its owner only, and print the public key");
+  make->add_option("FILE", file, "The private key's, for --record-key")->required();
+  key->require_subcommand(1);
+}
+
+int record_key_command(int argc, char** argv) {
+  Program program("outrider-server", "Keys that sign records of answers.");
+  std::string file;
+  add_record_key_command(program.app(), file);
+  if (const std::optional<int> code = program.parse(argc, argv)) return *code;
+  const Result<std::string> public_key = write_new_signing_key(file);
+  if (public_key.ok()) std::printf("%s\n", public_key->c_str());
+  return program.finish(public_key.status());
+}
+
 int token_command(int argc, char** argv) {
   Program program("outrider-server", "Keys for edges.");
   std::string name, file;
@@ -290,16 +311,22 @@ int token_command(int argc, char** argv) {
 
 // CLI11 throws only if a flag is declared wrongly.
 int server_main(int argc, char** argv, const ServerParts& parts) {
-  if (argc > 1 && std::string_view(argv[1]) == "token") return token_command(argc, argv);
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  if (command == "token") return token_command(argc, argv);
+  if (command == "record-key") return record_key_command(argc, argv);
   Program program(parts.program,
                   "Holds the target model and decides what edges drafted.\n"
-                  "'outrider-server token new NAME' makes a key for an edge.");
+                  "'outrider-server token new NAME' makes a key for an edge, 'outrider-server\n"
+                  "record-key new FILE' one that signs records of answers.");
   block_signals();
   std::optional<StartSignals> signals(std::in_place);
   ServerFlags flags;
   add_flags(program.app(), flags, parts);
-  std::string name, file;
-  if (Program::asks_for_reference(argc, argv)) add_token_command(program.app(), name, file);
+  std::string name, file, key_file;
+  if (Program::asks_for_reference(argc, argv)) {
+    add_token_command(program.app(), name, file);
+    add_record_key_command(program.app(), key_file);
+  }
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;
   take_over_grpc_log();
   const Status served = run_server(flags, signals);

@@ -100,9 +100,14 @@ Status CompletionServer::complete(CompletionCall call) {
   const std::string tenant = caller == nullptr ? "" : caller->tenant;
   OUTRIDER_RETURN_IF_ERROR(check_tier(options_.tenants, tenant, call.params.text.service_tier));
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<LevelChoice> level, choose_level(call));
+  std::string written_by = call.prompt.template_hash;
   OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
                             PlainAnswer::begin(tokenizer_, std::move(call.prompt), call.params,
                                                options_.context, options_.tokenizer_hash));
+  Recorder* const recorder = options_.recorder;
+  const bool recorded =
+      recorder != nullptr && (recorder->has_file() || call.client->wants_record());
+  if (recorded) answer.record_by(*recorder, std::move(written_by));
   std::unique_ptr<StreamSpans> spans;
   if (options_.tracer != nullptr) spans = begin_trace(call, tenant);
   const auto stream = std::make_shared<CompletionStream>(
@@ -114,7 +119,8 @@ Status CompletionServer::complete(CompletionCall call) {
                                .keep_alive = options_.keep_alive,
                                .level = level,
                                .levels = options_.levels,
-                               .spans = std::move(spans)});
+                               .spans = std::move(spans),
+                               .recorder = recorder});
   const AdmissionResult admitted = stream->begin(
       options_.tenants, {.tenant = tenant,
                          .group = tenant.empty() ? network_of(call.request.peer) : tenant,

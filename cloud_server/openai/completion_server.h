@@ -25,6 +25,7 @@
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/http/routes.h"
 #include "common/serving/openai/routes.h"
+#include "common/serving/record/recorder.h"
 #include "common/serving/tracing/stream_spans.h"
 
 namespace outrider {
@@ -42,6 +43,7 @@ struct CompletionServerOptions {
   LevelBook* levels = nullptr;             // that requests may choose; null: one model answers all
   Tracer* tracer = nullptr;                // outlives the routes; null: nothing is traced
   ConstraintCompiler* constraints = nullptr;  // outlives the routes; null: there are no forms
+  Recorder* recorder = nullptr;               // the same; null: answers have no records
   // A stream has a comment after so long without anything else, while its prompt is computed.
   Duration keep_alive = std::chrono::seconds(5);
 };

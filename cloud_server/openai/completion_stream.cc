@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "common/base/json_record.h"
+#include "common/serving/telemetry/log.h"
 
 namespace outrider {
 
@@ -66,6 +67,7 @@ void CompletionStream::on_step(PlainAnswer::Step step) {
   if (step.end) {
     told_ = true;
     note_level(*step.end);
+    keep_record(step.record);
     client.end(*step.end);
   }
   traffic_->add_down(client.take_bytes_sent());
@@ -81,6 +83,13 @@ void CompletionStream::note_level(AnswerEnd& end) {
   const auto said = static_cast<std::int64_t>(end.usage.completion_tokens);
   client_.levels->note(*client_.level, std::nullopt, {.said = said}, record);
   end.level = write_json(record);
+}
+
+void CompletionStream::keep_record(const RecordLines& record) {
+  if (client_.recorder == nullptr) return;
+  const Status kept = client_.recorder->append(record);
+  if (!kept.ok())
+    log(LogLevel::kError, "no more answers are recorded", {{"reason", kept.message()}});
 }
 
 // The client has disconnected, or reads too slowly.

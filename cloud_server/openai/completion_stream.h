@@ -32,6 +32,7 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
     std::optional<LevelChoice> level = {};    // that answers; nothing: the model has no levels
     LevelBook* levels = nullptr;              // in which it was chosen
     std::unique_ptr<StreamSpans> spans = {};  // null: the request is not traced
+    Recorder* recorder = nullptr;             // into which its record goes; null: it has none
   };
 
   CompletionStream(VerifyEngine& engine, FaultLog& faults, const Clock& clock, PlainAnswer answer,
@@ -51,6 +52,7 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
   void on_message(const ServerMessage& message);
   void on_step(PlainAnswer::Step step);
   void note_level(AnswerEnd& end);
+  void keep_record(const RecordLines& record);
   void abandon();
   void fail(const Status& status);
 

@@ -15,6 +15,11 @@ namespace {
 // Tokens between acknowledgements: far fewer than a verifier runs ahead.
 constexpr Position kAckEvery = 64;
 
+// The names that edges give to the endings of answers.
+constexpr const char* kEndedByLength = "length";
+constexpr const char* kEndedByStop = "stop_token";
+constexpr const char* kEndedByText = "stop_string";
+
 }  // namespace
 
 Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt prompt,
@@ -49,11 +54,21 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
   return answer;
 }
 
+void PlainAnswer::record_by(const Recorder& recorder, std::string template_hash) {
+  RecordTerms terms = record_terms(open_, open_.prefix);
+  terms.template_hash = std::move(template_hash);
+  recording_.emplace(recorder.begin(std::move(terms)));
+  open_.wants_digests = true;
+}
+
 PlainAnswer::Step PlainAnswer::on_message(const ServerMessage& message) {
   Step step;
   if (over_) return step;
   if (const auto* scored = std::get_if<PromptLogprobs>(&message)) {
     step.prompt_logprobs = scored->logprobs;
+  }
+  if (const auto* opened = std::get_if<Opened>(&message); opened != nullptr && recording_) {
+    recording_->on_opened(*opened);
   }
   if (const auto* verdict = std::get_if<Verdict>(&message)) on_verdict(*verdict, step);
   if (const auto* usage = std::get_if<Usage>(&message)) {
@@ -66,7 +81,8 @@ PlainAnswer::Step PlainAnswer::on_message(const ServerMessage& message) {
       step.pieces.push_back({.text = std::move(rest), .has_token = false});
     }
     cached_tokens_ = usage->cached_tokens;
-    step.end = finish(usage->reason == FinishReason::kLength);
+    const bool by_length = usage->reason == FinishReason::kLength;
+    finish(step, by_length ? kEndedByLength : kEndedByStop);
   }
   return step;
 }
@@ -81,24 +97,29 @@ void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
         step.pieces.emplace_back(AnswerPiece{.text = std::move(update.text), .id = token});
     if (i < verdict.logprobs.size()) piece.logprobs = verdict.logprobs[i];
     if (!update.stopped) continue;
+    if (recording_) recording_->on_verdict(verdict, i + 1);
     over_ = true;
     step.reply = EdgeMessage{.acked_position = end_, .body = Cancel{}};
-    step.end = finish(false);
+    finish(step, kEndedByText);
     return;
   }
+  if (recording_) recording_->on_verdict(verdict, verdict.tokens.size());
   if (end_ - acked_ < kAckEvery) return;
   acked_ = end_;
   step.reply = EdgeMessage{.acked_position = end_, .body = AckOnly{}};
 }
 
-AnswerEnd PlainAnswer::finish(bool by_length) const {
-  return {.by_length = by_length,
-          .stop_text = text_.stop_string(),
-          .usage = {.prompt_tokens = open_.prefix.size(),
-                    .cached_tokens = cached_tokens_,
-                    .completion_tokens = tokens_},
-          .seed = told_seed({open_.sampling, open_.seed}),
-          .figures = {{"speculation", "OFF because this server has no draft"}}};
+void PlainAnswer::finish(Step& step, const char* ending) {
+  step.end = AnswerEnd{.by_length = ending == kEndedByLength,
+                       .stop_text = text_.stop_string(),
+                       .usage = {.prompt_tokens = open_.prefix.size(),
+                                 .cached_tokens = cached_tokens_,
+                                 .completion_tokens = tokens_},
+                       .seed = told_seed({open_.sampling, open_.seed}),
+                       .figures = {{"speculation", "OFF because this server has no draft"}}};
+  if (!recording_) return;
+  step.record = recording_->finish(ending);
+  step.end->record = step.record.lines;
 }
 
 }  // namespace outrider

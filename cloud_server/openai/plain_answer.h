@@ -17,6 +17,7 @@
 #include "common/serving/conversation/streamed_text.h"
 #include "common/serving/openai/completion_answer.h"
 #include "common/serving/openai/completion_request.h"
+#include "common/serving/record/recorder.h"
 
 namespace outrider {
 
@@ -28,6 +29,7 @@ class PlainAnswer final {
     std::vector<TokenLogprobs> prompt_logprobs = {};  // of the prompt's next tokens, before those
     std::optional<EdgeMessage> reply = {};            // to the verifier
     std::optional<AnswerEnd> end = {};                // the answer is complete
+    RecordLines record = {};                          // with that, where it is recorded
     Status failure = {};                              // the answer was cut
   };
 
@@ -36,6 +38,9 @@ class PlainAnswer final {
   static Result<PlainAnswer> begin(const Tokenizer& tokenizer, EncodedPrompt prompt,
                                    const CompletionParams& params, Position context,
                                    std::string tokenizer_hash);
+  // Before open(): the answer is recorded. recorder: outlives this. template_hash: of what wrote
+  // the prompt.
+  void record_by(const Recorder& recorder, std::string template_hash);
 
   // The first message to the verifier.
   EdgeMessage open() const { return {.body = open_}; }
@@ -47,7 +52,8 @@ class PlainAnswer final {
  private:
   PlainAnswer(Open open, StreamedText text) : open_(std::move(open)), text_(std::move(text)) {}
   void on_verdict(const Verdict& verdict, Step& step);
-  AnswerEnd finish(bool by_length) const;
+  // ending: as edges name it.
+  void finish(Step& step, const char* ending);
 
   Open open_;
   StreamedText text_;
@@ -56,6 +62,7 @@ class PlainAnswer final {
   std::uint64_t tokens_ = 0;
   std::uint64_t cached_tokens_ = 0;
   bool over_ = false;
+  std::optional<AnswerRecording> recording_;  // nothing: it is not recorded
 };
 
 }  // namespace outrider

@@ -40,7 +40,8 @@ AnswerEnd end_of(const AnswerReport& report, bool with_figures) {
                           .completion_tokens = report.record.ids.size(),
                           .accepted_tokens = stats.num_accepted_tokens,
                           .rejected_tokens = stats.num_draft_tokens - stats.num_accepted_tokens},
-                .seed = report.record.seed};
+                .seed = report.record.seed,
+                .record = report.record_lines};
   if (report.record.level) end.level = write_json(*report.record.level);
   if (report.record.unverified) end.unverified = write_json(*report.record.unverified);
   if (!with_figures) return end;

@@ -229,6 +229,7 @@ void AnswerQueue::answer(ServeJob& job) {
   const std::string request_id = job.request.id;
   if (job.trace != nullptr) job.trace->begin(clock_.now());
   listener_->set_client(job.client.get(), request_id, job.trace.get());
+  job.request.record = job.client->wants_record();
   const Result<AnswerReport> report = generator_.answer(std::move(job.request), stop);
   listener_->set_client(nullptr, "", nullptr);
   if (job.trace != nullptr) job.trace->end(report, clock_.now());

@@ -231,8 +231,10 @@ std::unique_ptr<AnswerWriter> choices_writer(AnswerName name, const AnswerExtras
 }
 
 void add_own(const AnswerExtras& extras, const AnswerEnd& end, OrderedJson& json) {
-  if (extras.figures || end.seed) {
+  const bool has_record = extras.record && !end.record.empty();
+  if (extras.figures || has_record || end.seed) {
     OrderedJson own = extras.figures ? OrderedJson(end.figures) : OrderedJson::object();
+    if (has_record) own["record"] = end.record;
     if (end.seed) own["seed"] = *end.seed;
     json["outrider"] = std::move(own);
   }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/base/json.h"
 #include "common/base/status.h"
@@ -62,6 +63,7 @@ struct AnswerExtras {
   bool usage = false;         // streams: a last event has the usage
   bool usage_so_far = false;  // streams: every event has it
   bool figures = false;       // this program's, under "outrider"
+  bool record = false;        // the answer's (docs/audit.md), the same
 };
 
 // How an answer ended.
@@ -73,6 +75,7 @@ struct AnswerEnd {
   AnswerUsage usage = {};
   std::optional<std::uint64_t> seed = {};  // by which it can be repeated; nothing: any does
   Json figures = {};                       // if requested
+  std::vector<std::string> record = {};    // the lines of its record, if there is one
   Json level = {};       // of an elastic model: which one answered, predicted and taken times
   Json unverified = {};  // what was given by a deadline, and whether the text confirms it
 };

@@ -68,6 +68,7 @@ class CompletionResponder final {
   std::string id() const;
   bool is_stream() const { return reply_->is_stream(); }
   bool wants_figures() const { return reply_->extras().figures; }
+  bool wants_record() const { return reply_->extras().record; }
   // Bytes of answer text and events since the last call.
   std::uint64_t take_bytes_sent() { return bytes_sent_.exchange(0); }
 

@@ -80,6 +80,23 @@ Status read_stream_options(const Json& value, AnswerExtras& extras) {
   return {};
 }
 
+Status read_own_extras(const Json& value, AnswerExtras& extras) {
+  constexpr std::string_view kField = "outrider";
+  if (!value.is_object() && !value.is_boolean()) return wrong(kField, "true, false or an object");
+  if (!value.is_object()) return read_bool(value, kField, extras.figures);
+  for (const auto& [key, setting] : value.items()) {
+    const std::string name = std::string(kField) + "." + key;
+    if (key == "figures") {
+      OUTRIDER_RETURN_IF_ERROR(read_bool(setting, name, extras.figures));
+    } else if (key == "record") {
+      OUTRIDER_RETURN_IF_ERROR(read_bool(setting, name, extras.record));
+    } else {
+      return unsupported(name);
+    }
+  }
+  return {};
+}
+
 // Variables of the chat template, such as enable_thinking. Those that the request's other fields or
 // the model set are refused.
 Status read_template_variables(const Json& value, nlohmann::ordered_json& out) {

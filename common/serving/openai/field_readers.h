@@ -18,6 +18,8 @@ namespace outrider {
 Status read_seed(const Json& value, TextOptions& text);
 Status read_stop(const Json& value, std::vector<std::string>& out, std::string_view field = "stop");
 Status read_stream_options(const Json& value, AnswerExtras& extras);
+// "outrider": true for figures, or {"figures": true, "record": true}.
+Status read_own_extras(const Json& value, AnswerExtras& extras);
 Status read_template_variables(const Json& value, nlohmann::ordered_json& out);
 // A text, ids of tokens, or a list of either.
 Status read_prompts(const Json& value, std::vector<PromptText>& out);

@@ -449,9 +449,11 @@ std::vector<RequestField> stream_fields() {
             [](const Json& value, Request& request) {
               return read_speculation(value, request.params);
             }),
-      yes_or_no(
-          "outrider", [](Request& request) -> bool& { return request.extras.figures; },
-          "Whether the answer has this program's figures, under outrider; false."),
+      other("outrider", {{"type", OrderedJson::array({"boolean", "object"})}},
+            "This program's figures, under outrider; {\"record\": true}: the answer's record.",
+            [](const Json& value, Request& request) {
+              return read_own_extras(value, request.extras);
+            }),
   };
 }
 

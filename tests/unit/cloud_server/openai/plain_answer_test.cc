@@ -7,6 +7,7 @@
 
 #include <variant>
 
+#include "common/serving/record/record_reader.h"
 #include "tests/support/paths.h"
 
 namespace outrider {
@@ -58,6 +59,33 @@ TEST_F(PlainAnswerTest, AsksForWhatTheClientAskedFor) {
   params_.text.max_tokens = -1;
   const EdgeMessage unbounded = begin()->open();
   EXPECT_EQ(std::get<Open>(unbounded.body).end_position, kContext);
+}
+
+TEST_F(PlainAnswerTest, ARecordHasWhatTheVerdictsGaveUpToTheStopString) {
+  params_.text.stop = {"stop"};
+  params_.text.choice.seed = 9;
+  Result<PlainAnswer> answer = begin(30);
+  ASSERT_TRUE(answer.ok()) << answer.status().to_string();
+  const EdgeMessage before = answer->open();
+  EXPECT_FALSE(std::get<Open>(before.body).wants_digests) << "nothing is computed unasked";
+  const std::unique_ptr<Recorder> recorder = *Recorder::open({});
+  answer->record_by(*recorder, "template");
+  const EdgeMessage asked = answer->open();
+  EXPECT_TRUE(std::get<Open>(asked.body).wants_digests);
+  EXPECT_EQ(std::get<Open>(asked.body).template_hash, "");
+  (void)answer->on_message(Opened{.arithmetic_id = "a51d", .server_version = "1"});
+  const std::vector<TokenId> said = ids("go and stop here and there");
+  const std::vector<TokenId> whole = ids("go and stop");
+  const PlainAnswer::Step step =
+      answer->on_message(Verdict{.tokens = said, .digests = {1, 2, 3, 4, 5, 6}});
+  ASSERT_TRUE(step.end);
+  EXPECT_EQ(step.end->record, step.record.lines);
+  const Result<RecordedAnswer> record = check_record({.lines = step.record.lines}, "");
+  ASSERT_TRUE(record.ok()) << record.status().to_string();
+  EXPECT_EQ(record->terms.seed, 9u);
+  EXPECT_EQ(record->terms.template_hash, "template");
+  EXPECT_EQ(record->stretches[0].ids, whole);
+  EXPECT_EQ(record->ending(), "stop_string");
 }
 
 TEST_F(PlainAnswerTest, PromptsWithoutRoomAreRefused) {

@@ -124,6 +124,14 @@ TEST(OpenaiRequest, WhatOtherClientsSendIsRead) {
   EXPECT_TRUE(chat(R"("ignore_eos":true)")->params.text.ignore_eos);
   EXPECT_TRUE(chat(R"("stream_options":{"continuous_usage_stats":true})")->extras.usage_so_far);
   EXPECT_TRUE(chat(R"("outrider":true)")->extras.figures);
+  EXPECT_FALSE(chat(R"("outrider":true)")->extras.record);
+  const auto both = chat(R"("outrider":{"record":true,"figures":true})");
+  EXPECT_TRUE(both->extras.record && both->extras.figures);
+  EXPECT_FALSE(chat(R"("outrider":{"record":true})")->extras.figures);
+  EXPECT_THAT(chat(R"("outrider":{"file":"/tmp/x"})").status().message(),
+              HasSubstr("outrider.file"));
+  EXPECT_THAT(chat(R"("outrider":{"record":1})").status().message(), HasSubstr("outrider.record"));
+  EXPECT_THAT(chat(R"("outrider":"record")").status().message(), HasSubstr("outrider"));
   const auto prompts = [](const std::string& value) {
     std::vector<std::string> all;
     const auto request = parse_completion("{\"prompt\":" + value + "}", Api::kCompletions, {});

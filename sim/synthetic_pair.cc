@@ -19,6 +19,8 @@ constexpr float kRanked[] = {9, 6, 5, 4, 3};
 constexpr double kSureRight = 0.8, kSureWrong = 0.5, kSureSpread = 0.18;
 // If the draft's first choice is wrong, the second one is right with this probability.
 constexpr double kSecondIsRight = 0.4;
+// Between the numbers that one draft draws by and those of the next.
+constexpr std::uint64_t kNextDraw = 1 << 30;
 
 double share_of(std::uint64_t text, std::uint64_t what) {
   return unit(mixed(text ^ mixed(what)));
@@ -29,8 +31,9 @@ using TextHashes = CellValues<std::uint64_t>;
 
 }  // namespace
 
-SyntheticModel::SyntheticModel(const std::string& name, double agreement, const ModelInfo& like)
-    : agreement_(agreement), info_(like) {
+SyntheticModel::SyntheticModel(const std::string& name, double agreement, const ModelInfo& like,
+                               std::uint64_t draw)
+    : agreement_(agreement), draw_(draw * kNextDraw), info_(like) {
   info_.name = name;
   info_.architecture = "synthetic";
   info_.fingerprint = name;
@@ -76,15 +79,15 @@ void SyntheticModel::write(std::uint64_t text, std::span<float> logits) const {
     }
     return;
   }
-  const bool right = share_of(text, 100) < agreement_;
+  const bool right = share_of(text, draw_ + 100) < agreement_;
   const double sure =
-      (right ? kSureRight : kSureWrong) + (2 * share_of(text, 101) - 1) * kSureSpread;
+      (right ? kSureRight : kSureWrong) + (2 * share_of(text, draw_ + 101) - 1) * kSureSpread;
   const auto first =
       static_cast<float>(std::log(sure / (1 - sure) * static_cast<double>(info_.vocab_size - 1)));
-  const bool second_is_right = !right && share_of(text, 102) < kSecondIsRight;
-  logits[drawn_token(text, 200)] = first / 2;
+  const bool second_is_right = !right && share_of(text, draw_ + 102) < kSecondIsRight;
+  logits[drawn_token(text, draw_ + 200)] = first / 2;
   if (second_is_right) logits[targets] = 0.8f * first;
-  logits[right ? targets : drawn_token(text, 201)] = first;
+  logits[right ? targets : drawn_token(text, draw_ + 201)] = first;
 }
 
 namespace {

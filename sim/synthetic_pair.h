@@ -22,8 +22,10 @@ namespace outrider {
 class SyntheticModel final : public Model {
  public:
   // agreement: the share of texts after which its likeliest token is the target's; 1: it is the
-  // target. like: the model whose vocabulary, context and stop ids it has.
-  SyntheticModel(const std::string& name, double agreement, const ModelInfo& like);
+  // target. like: the model whose vocabulary, context and stop ids it has. draw: drafts with other
+  // numbers agree after other texts.
+  SyntheticModel(const std::string& name, double agreement, const ModelInfo& like,
+                 std::uint64_t draw = 0);
 
   const ModelInfo& info() const override { return info_; }
   Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override;
@@ -34,6 +36,7 @@ class SyntheticModel final : public Model {
   std::size_t drawn_token(std::uint64_t text, std::uint64_t what) const;
 
   const double agreement_;
+  const std::uint64_t draw_;
   ModelInfo info_;
 };
 

@@ -54,5 +54,33 @@ TEST(NoisyModelTest, WithoutDeviationItIsTheModel) {
   EXPECT_EQ(logits_of(noisy), logits_of(*plain));
 }
 
+// Two drafts that are right as often as each other, and not after the same texts.
+TEST(SyntheticModelTest, DraftsOfOtherNumbersAgreeAfterOtherTexts) {
+  const std::unique_ptr<Model> like = make_null_model(kNull);
+  SyntheticModel target("target", 1, like->info());
+  SyntheticModel one("one", 0.8, like->info()), other("other", 0.8, like->info(), 1);
+  const auto guesses = [](Model& model) {
+    std::vector<std::ptrdiff_t> best;
+    for (TokenId token = 1; token <= 400; ++token) {
+      const std::unique_ptr<KvCache> cache = *model.new_cache(1);
+      const Row row{cache.get(), *cache->slots().append(kRootSlot), token};
+      PassOutput out;
+      EXPECT_TRUE(model.forward({&row, 1}, out).ok());
+      best.push_back(std::ranges::max_element(out.logits) - out.logits.begin());
+    }
+    return best;
+  };
+  const auto right = guesses(target), first = guesses(one), second = guesses(other);
+  int first_right = 0, second_right = 0, both = 0;
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    first_right += first[i] == right[i] ? 1 : 0;
+    second_right += second[i] == right[i] ? 1 : 0;
+    both += first[i] == right[i] && second[i] == right[i] ? 1 : 0;
+  }
+  EXPECT_NEAR(first_right, 320, 40);
+  EXPECT_NEAR(second_right, 320, 40);
+  EXPECT_NEAR(both, 256, 40);
+}
+
 }  // namespace
 }  // namespace outrider

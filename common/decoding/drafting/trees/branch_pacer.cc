@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace outrider {
 namespace {
@@ -96,16 +97,16 @@ void BranchPacer::on_sent(const RoundPlan& plan, const PlanView& view) {
 }
 
 void BranchPacer::on_verdict(std::span<const TokenId> tokens, const PassShape& /*pass*/) {
-  if (sent_.size() == 0) {
-    alpha_ *= 0.5;  // nothing was tried: the threshold must not shut drafting off for good
-  } else if (const SentRound::Match match = sent_.match(tokens); match.accepted == match.length) {
-    alpha_ *= 0.5;
+  const SentRound::Match match = std::exchange(sent_, {}).match(tokens);
+  if (!options_.adapts) return;
+  if (match.accepted == match.length) {
+    // Also where nothing was tried: the threshold must not shut drafting off for good.
+    alpha_ *= options_.relax;
   } else {
     const double wrong = static_cast<double>(match.length - match.accepted);
     alpha_ /= std::pow(std::max(sent_confidence_, 1e-9), wrong / static_cast<double>(match.length));
   }
   alpha_ = std::clamp(alpha_, kMinAlpha, kMaxAlpha);
-  sent_ = {};
 }
 
 }  // namespace outrider

@@ -23,6 +23,8 @@ class BranchPacer final : public RoundPlanner {
   struct Options {
     bool normalised = false;     // LLMCad's C_i / sum C instead of EdgeLLM's C_i
     double threshold = 0.01;     // alpha at the start (both papers)
+    double relax = 0.5;          // alpha's factor where a whole branch was accepted (both papers)
+    bool adapts = true;          // false: alpha stays, for comparison
     double new_branch = 0.3;     // a token of this confidence or more begins a branch (LLMCad, 3.1)
     std::size_t max_nodes = 32;  // of a round; the papers bound it by alpha alone
   };

@@ -51,7 +51,8 @@ constexpr OnlineLogistic<3>::Rule kEdgeRule{
 
 }  // namespace
 
-std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, double threshold) {
+std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, double threshold,
+                                        PruneRule rule) {
   std::vector<std::uint8_t> keep(nodes.size(), 0);
   const std::vector<std::uint8_t> nobody(nodes.size(), 0);
   for (std::int32_t at = best_child(nodes, -1, nobody); at >= 0;
@@ -66,7 +67,8 @@ std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, doubl
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const std::int32_t parent = nodes[i].parent;
     const double above = parent < 0 ? 1 : chances[static_cast<std::size_t>(parent)];
-    chances[i] = above * nodes[i].score;
+    const double score = nodes[i].score;
+    chances[i] = rule == PruneRule::kEdges ? std::min(above, score) : above * score;
     if (chances[i] >= threshold) keep[i] = 1;
   }
   const auto left = static_cast<std::size_t>(std::ranges::count(keep, 1));
@@ -86,8 +88,9 @@ std::array<double, 3> EdgeChance::evidence(double score, float confidence) {
   return {1, std::log(clamped / (1 - clamped)), log_odds(confidence)};
 }
 
-BranchPruner::BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers)
-    : heads_(heads), threshold_(threshold) {
+BranchPruner::BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers,
+                           PruneRule rule)
+    : heads_(heads), threshold_(threshold), rule_(rule) {
   std::vector<std::int32_t> layers(heads.layers().begin(), heads.layers().end());
   if (const auto own = heads.pruning_layer()) layers.push_back(*own);
   OUTRIDER_CHECK(!layers.empty());
@@ -155,7 +158,7 @@ void BranchPruner::prune(const HiddenRows& rows, std::span<std::uint8_t> keep) {
   for (const Branches& branches : branches_) {
     const std::size_t first = branches.first_row - rows.first;
     if (first + branches.nodes.size() >= rows.count) continue;
-    const std::vector<std::uint8_t> goes_on = keep_branches(branches.nodes, threshold_);
+    const std::vector<std::uint8_t> goes_on = keep_branches(branches.nodes, threshold_, rule_);
     std::ranges::copy(goes_on, keep.begin() + static_cast<std::ptrdiff_t>(first) + 1);
     counts_.rows_ended += static_cast<std::uint64_t>(std::ranges::count(goes_on, 0));
   }
@@ -219,7 +222,8 @@ void BranchPruner::score_parent(Branches& branches, Parent& parent,
   perturb(scored, sampling, branches.open->seed, parent.position);
   for (std::size_t i = 0; i < scored.size(); ++i) {
     const std::optional<float>& confidence = parent.contenders[i].confidence;
-    if (confidence) scored[i].score += prior.at(log_odds(*confidence));
+    if (confidence && rule_ == PruneRule::kBranches)
+      scored[i].score += prior.at(log_odds(*confidence));
   }
   const float best = std::ranges::max(scored, {}, &Candidate::score).score;
   double sum = 0;
@@ -233,7 +237,8 @@ void BranchPruner::score_parent(Branches& branches, Parent& parent,
     if (one.node < 0) continue;
     one.score = weight(scored[i]) / sum;
     branches.nodes[static_cast<std::size_t>(one.node)].score =
-        branches.chance->at(*one.score, one.confidence.value_or(0.5f));
+        rule_ == PruneRule::kEdges ? *one.score
+                                   : branches.chance->at(*one.score, one.confidence.value_or(0.5f));
   }
 }
 

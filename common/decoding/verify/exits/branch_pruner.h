@@ -43,11 +43,13 @@ struct BranchNode {
   double score = 0;          // that the target chooses it after its parent, 0 .. 1 (EdgeChance)
 };
 
-// By node: 1 if it goes on. A node's chance is the product of the scores on its path; it ends if
-// that is below `threshold`, so that what follows an ended node ends too. Three rules keep more:
-// the backbone, i.e. the best child of the best child and so on from the root; the root's best two
-// children; and everything, if less than a quarter of the nodes or of the leaves would be left.
-std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, double threshold);
+// By node: 1 if it goes on. A node's chance is the product of the scores on its path (kEdges: the
+// least of them); it ends if that is below `threshold`, so that what follows an ended node ends
+// too. Three rules keep more: the backbone, i.e. the best child of the best child and so on from
+// the root; the root's best two children; and everything, if less than a quarter of the nodes or of
+// the leaves would be left.
+std::vector<std::uint8_t> keep_branches(std::span<const BranchNode> nodes, double threshold,
+                                        PruneRule rule = PruneRule::kBranches);
 
 // The chance that the target chooses a drafted token after its parent, from what two witnesses say:
 //
@@ -84,7 +86,8 @@ class BranchPruner final : public RowPruner {
  public:
   // threshold: of a branch's chance, 0 .. 1. It looks at the exit nearest to the middle of
   // `num_layers`, be it one that reports or the heads' own for pruning.
-  BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers);
+  BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers,
+               PruneRule rule = PruneRule::kBranches);
 
   // For a pass of a target whose vocabulary has `vocab` tokens.
   void begin(std::int32_t vocab);
@@ -138,6 +141,7 @@ class BranchPruner final : public RowPruner {
 
   ExitHeads& heads_;
   const double threshold_;
+  const PruneRule rule_;
   EdgeChance beginning_;
   std::map<std::string, EdgeChance> chances_;  // by tenant
   std::size_t exit_ = 0;

@@ -67,6 +67,12 @@ struct StreamOwner {
 
 // --- what is counted -----------------------------------------------------------------------------
 
+// Which branches of a pass end in its middle (branch_pruner.h).
+enum class PruneRule : std::uint8_t {
+  kBranches,  // by a branch's chance, from the exit's score and the draft's confidence
+  kEdges,     // LEVER's own, for comparison: an edge by its score alone (eq. 7 and 11)
+};
+
 // The counts of a pruner (branch_pruner.h).
 struct PruneCounts {
   std::uint64_t passes = 0;       // that had branches
@@ -246,6 +252,7 @@ struct SchedulerOptions {
   ExitScore exit_score = ExitScore::kCalibrated;
   // Branches with less chance than this by an exit in the middle end there; 0: all go to the end.
   double prune_below = 0;
+  PruneRule prune_rule = PruneRule::kBranches;
   ExitHeads* predictor = nullptr;  // gives that chance; null: `exits` do
   // Logits only of the rows that a verdict's walk comes to (LEVER, section 4.4), where the model
   // can: less work in a pass of many rows.

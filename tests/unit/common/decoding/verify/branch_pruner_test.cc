@@ -162,6 +162,22 @@ TEST(CandidatePruning, VerdictsKeepWhatTheExitDoubts) {
   pruner.learn(plan, 7, [](std::size_t) { return TokenId{8}; });  // of no rider that is watched
 }
 
+// LEVER's rule: neither the draft's confidence nor verdicts, nor the edges above.
+TEST(CandidatePruning, AnEdgeByItsScoreAloneIsAsThePaperPrintsIt) {
+  SlopedExit exit;
+  BranchPruner pruner(exit, 0.15, 4, PruneRule::kEdges);
+  PassPlan plan = with_branches({}, 0.99f);
+  plan.candidates = {{{9, 1}, {8, 1}, {7, 1}}, {}, {{1, 1}, {6, 1}}, {}, {}};
+  const std::optional<TokenId> walk[] = {8, std::nullopt, 1, std::nullopt, std::nullopt};
+  for (int verdict = 0; verdict < 50; ++verdict) {
+    EXPECT_EQ(pass(pruner, plan).back(), 0) << "6 is likelier than 1 by e^5";
+    pruner.learn(plan, 0, [&](std::size_t row) { return walk[row]; });
+  }
+  const BranchNode edges[] = {{-1, 0.9}, {-1, 0.8}, {-1, 0.5}, {2, 0.5}, {3, 0.5}};
+  EXPECT_EQ(keep_branches(edges, 0.3)[4], 0) << "by the product, .125";
+  EXPECT_EQ(keep_branches(edges, 0.3, PruneRule::kEdges)[4], 1);
+}
+
 TEST(CandidatePruning, ShadowsOfTheDraftJudgeALoneChildByItsRowsOfTheMatrixAlone) {
   SlopedExit exit;
   PassPlan plan;

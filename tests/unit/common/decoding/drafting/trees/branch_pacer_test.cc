@@ -70,6 +70,18 @@ TEST(BranchPacer, TheThresholdRisesByTheShareThatFell) {
   EXPECT_NEAR(planner.threshold(), 0.32 / std::sqrt(0.315), 1e-6);
 }
 
+TEST(BranchPacer, TheThresholdFallsByAnotherFactorOrStaysWhereThatIsCompared) {
+  BranchPacer relaxed({.threshold = 0.32, .relax = 0.25}),
+      fixed({.threshold = 0.32, .adapts = false});
+  for (BranchPacer* planner : {&relaxed, &fixed}) {
+    ScriptedDraft draft(kTwoBranches);
+    draft.draft(*planner);
+    draft.commit("acx", *planner);
+  }
+  EXPECT_DOUBLE_EQ(relaxed.threshold(), 0.08);
+  EXPECT_DOUBLE_EQ(fixed.threshold(), 0.32);
+}
+
 TEST(BranchPacer, TheThresholdStaysBelowOne) {
   BranchPacer planner({.threshold = 0.32});
   for (int i = 0; i < 20; ++i) {

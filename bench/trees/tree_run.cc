@@ -1,152 +1,204 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/trees/tree_run.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/virtual_executor.h"
-#include "bench/lab/shaped_trees.h"
+#include "bench/lab/shards.h"
 #include "common/decoding/exits/find_exits.h"
 #include "edge_client/generation/local_draft.h"
+#include "edge_client/metrics/session_observer.h"
 #include "sim/synthetic_pair.h"
 
 namespace outrider {
 namespace {
 
-// EdgeLLM, figure 9: each further row of a draft step costs this share of the first.
-constexpr double kDraftRow = 0.9;
-constexpr int kDraftRows = 10;
-constexpr int kPassRows = 512;
+// A second draft for trees that merge two: the first one, with this noise on its logits.
+constexpr double kSecondBlur = 1;
 
-// Straight lines from 1 to 16 to 32 rows, and on.
-PaceCurve pass_curve(double one, double sixteen, double thirty_two) {
-  const double slope = (thirty_two - sixteen) / 16;
-  return *PaceCurve::create({{1, one},
-                             {16, sixteen},
-                             {32, thirty_two},
-                             {kPassRows, thirty_two + slope * (kPassRows - 32)}});
+// Follows an answer round by round.
+class RoundLog final : public SessionObserver {
+ public:
+  void on_start(std::size_t, TimePoint now) override { began_ = now; }
+  void on_round_sent(TimePoint now) override { sent_ = now; }
+  void on_draft_step(const DraftStepDone&, TimePoint now) override {
+    if (!sent_) return;
+    ++round_.steps_beside;
+    round_.beside_ms = to_ms(now - *sent_);
+  }
+  void on_verdict(const VerdictRecord& record, TimePoint now) override {
+    round_.at_ms = to_ms(now - began_);
+    round_.pass_ms = to_ms(record.verdict.timings.computed);
+    round_.depth = record.round.depth();
+    round_.accepted = record.round.accepted;
+    rounds_.push_back(round_);
+    round_ = {};
+    sent_.reset();
+  }
+
+  std::vector<RoundTrace> take() { return std::move(rounds_); }
+
+ private:
+  TimePoint began_{};
+  std::optional<TimePoint> sent_;  // the round that is verified
+  RoundTrace round_;
+  std::vector<RoundTrace> rounds_;
+};
+
+// A folder that is removed at the end.
+class ScratchFolder final {
+ public:
+  ScratchFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "outrider-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return path_; }  // empty: none could be made
+
+ private:
+  std::string path_;
+};
+
+// The model's logits behind each of the text's tokens from `first` on: out.row(i).
+Status read_text(Model& model, std::span<const TokenId> text, std::size_t first, PassOutput& out) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
+                            model.new_cache(static_cast<std::int32_t>(text.size()) + 1));
+  std::vector<Row> rows;
+  Slot slot = kRootSlot;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(slot, cache->slots().append(slot));
+    rows.push_back({cache.get(), slot, text[i], i >= first});
+  }
+  return model.forward(rows, out);
 }
 
-std::vector<NamedFlashPace> make_paces() {
-  // Output matrix: 128,256 x 4,096 of 8.03 G weights; 151,936 x 4,096 of 8.19 G.
-  return {{"lever-llama31-8b",
-           {.layers = 32,
-            .read_ms = 990.6,
-            .head_share = 0.065,
-            .compute = pass_curve(93.2, 828, 1255)},
-           20},
-          {"lever-qwen3-8b",
-           {.layers = 36,
-            .read_ms = 953.4,
-            .head_share = 0.076,
-            .compute = pass_curve(96.6, 817, 1229)},
-           20}};
+TokenId likeliest(std::span<const float> logits) {
+  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
 }
 
 }  // namespace
 
-Result<NamedFlashPace> find_flash_pace(const std::string& name) {
-  std::string names;
-  for (NamedFlashPace& pace : make_paces()) {
-    if (pace.name == name) return std::move(pace);
-    names += (names.empty() ? "" : ", ") + pace.name;
-  }
-  return invalid_argument("--pace " + name + ": expected one of " + names);
-}
-
-PaceCurve flash_step_curve(double step_ms) {
-  const double last = step_ms * (1 + kDraftRow * (kDraftRows - 1));
-  return *PaceCurve::create({{1, step_ms}, {kDraftRows, last}});
-}
-
-namespace {
-
-// Threshold of a branch's probability: keeps 95 % of the accepted tokens (docs/pruning.md).
-constexpr double kPruneBelow = 0.01;
-
-// The read rate of a mapped file larger than memory, relative to a streamed pack: measured with a
-// mapped file and a pack of it (docs/flash-streaming.md).
-constexpr double kMappedRate = 0.4;
-
-}  // namespace
-
-std::vector<TreeRival> tree_rivals() {
-  std::vector<TreeRival> rivals = {
-      {.name = "flash-ar", .strategy = Strategy::kAr},
-      {.name = "flash-ar-serial", .strategy = Strategy::kAr, .overlapped = false},
-      {.name = "flash-ar-mmap",
-       .strategy = Strategy::kAr,
-       .overlapped = false,
-       .read_rate = kMappedRate},
-      {.name = "chain-8-serial", .gamma = 8, .overlapped = false},
-      {.name = "chain-8-mmap", .gamma = 8, .overlapped = false, .read_rate = kMappedRate}};
-  for (int gamma = 2; gamma <= 8; ++gamma) {
-    const std::string name = "chain-" + std::to_string(gamma);
-    rivals.push_back({.name = name, .gamma = gamma});
-    rivals.push_back({.name = name + "-provisional", .gamma = gamma, .provisional = true});
-  }
-  for (const auto& [kind, name] : enum_names<TreeKind>) {
-    if (kind != TreeKind::kChain) rivals.push_back({.name = name, .tree = kind});
-  }
-  for (const GuestTree& tree : shaped_trees()) {
-    rivals.push_back({.name = tree.name, .tree = TreeChoice(tree)});
-  }
-  rivals.push_back({.name = "edgellm-waiting", .tree = TreeKind::kEdgellm, .provisional = false});
-  rivals.push_back({.name = "outrider-waiting", .tree = TreeKind::kOutrider, .provisional = false});
-  rivals.push_back({.name = "outrider-with-exits", .tree = TreeKind::kOutrider, .exits = true});
-  std::vector<TreeChoice> pruned = {TreeKind::kLever, TreeKind::kOutrider};
-  for (const GuestTree& tree : shaped_trees()) pruned.emplace_back(tree);
-  for (const TreeChoice& tree : pruned) {
-    rivals.push_back(
-        {.name = std::string(name_of(tree)) + "-pruned", .tree = tree, .prune_below = kPruneBelow});
-  }
-  return rivals;
-}
-
-Result<std::vector<TreeRival>> find_tree_rivals(const std::vector<std::string>& names) {
-  const std::vector<TreeRival> all = tree_rivals();
-  if (names.empty()) return all;
-  std::vector<TreeRival> found;
-  for (const std::string& name : names) {
-    const auto rival = std::ranges::find(all, name, &TreeRival::name);
-    if (rival == all.end()) {
-      std::string known;
-      for (const TreeRival& one : all) known += (known.empty() ? "" : ", ") + one.name;
-      return invalid_argument("--policies: no '" + name + "' among " + known);
-    }
-    found.push_back(*rival);
-  }
-  return found;
-}
-
-Result<std::unique_ptr<FlashAnswers>> FlashAnswers::load(const FlashModels& models) {
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> target,
-                            load_bench_model(models.target, models.dtype, models.threads));
-  OUTRIDER_ASSIGN_OR_RETURN(FoundExits exits,
-                            find_exits({.model = models.target, .prunes = true}, target->info()));
+Result<std::unique_ptr<Model>> FlashAnswers::load_draft(const FlashModels& models) {
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
                             load_bench_model(models.draft, "auto", models.threads));
   if (models.draft_blur > 0) {
     draft = std::make_unique<NoisyModel>(std::move(draft), models.draft_blur);
   }
-  OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(models.target));
-  return std::unique_ptr<FlashAnswers>(new FlashAnswers(
-      std::move(target), std::move(draft), std::move(exits.heads), std::move(tokenizer)));
+  return draft;
 }
 
-FlashAnswers::FlashAnswers(std::unique_ptr<Model> target, std::unique_ptr<Model> draft,
-                           std::unique_ptr<ExitHeads> exits, Tokenizer tokenizer)
-    : target_(std::move(target)),
-      draft_(std::move(draft)),
-      exits_(std::move(exits)),
-      tokenizer_(std::move(tokenizer)) {}
+Result<std::unique_ptr<FlashAnswers>> FlashAnswers::load(const FlashModels& models) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> target,
+                            load_bench_model(models.target, models.dtype, models.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(models.target));
+  if (models.agreement) {
+    const auto made = [&](const char* name, double agreement, std::uint64_t draw) {
+      return std::make_unique<SyntheticModel>(name, agreement, target->info(), draw);
+    };
+    return std::unique_ptr<FlashAnswers>(
+        new FlashAnswers(models, {.target = made("synthetic target", 1, 0),
+                                  .draft = made("synthetic draft", *models.agreement, 0),
+                                  .second = made("synthetic second draft", *models.agreement, 1),
+                                  .exits = nullptr,
+                                  .tokenizer = std::move(tokenizer)}));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(FoundExits exits,
+                            find_exits({.model = models.target, .prunes = true}, target->info()));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft, load_draft(models));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> again, load_draft(models));
+  return std::unique_ptr<FlashAnswers>(new FlashAnswers(
+      models, {.target = std::move(target),
+               .draft = std::move(draft),
+               .second = std::make_unique<NoisyModel>(std::move(again), kSecondBlur),
+               .exits = std::move(exits.heads),
+               .tokenizer = std::move(tokenizer)}));
+}
+
+FlashAnswers::FlashAnswers(FlashModels models, Parts parts)
+    : models_(std::move(models)),
+      target_(std::move(parts.target)),
+      draft_(std::move(parts.draft)),
+      second_(std::move(parts.second)),
+      merged_(draft_, second_),
+      lenient_(target_, kBldRollback),
+      exits_(std::move(parts.exits)),
+      tokenizer_(std::move(parts.tokenizer)) {}
 
 void FlashAnswers::next_prompt() {
   target_.forget();
   draft_.forget();
+  second_.forget();
+  if (shards_ != nullptr) shards_->forget();
+}
+
+// A layer matters as much as the target's own text surprises it with that layer at the fewest bits.
+// The first prompt is the text.
+Result<std::unique_ptr<Model>> FlashAnswers::make_shards(const BenchPrompt& prompt) const {
+  if (models_.agreement) return invalid_argument("a pair without weights has no shards");
+  const auto layers = static_cast<std::size_t>(target_.info().num_layers);
+  const ScratchFolder folder;
+  const auto with_bits = [&](const std::vector<int>& bits) -> Result<std::unique_ptr<Model>> {
+    OUTRIDER_RETURN_IF_ERROR(write_shards(models_.target, bits, folder.path()));
+    return load_bench_model(folder.path(), models_.dtype, models_.threads);
+  };
+  std::vector<double> importance;
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    std::vector<int> bits(layers, 0);
+    bits[layer] = kShardBits[0];
+    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, with_bits(bits));
+    PassOutput out;
+    OUTRIDER_RETURN_IF_ERROR(read_text(*model, prompt.ids, 0, out));
+    double surprise = 0;
+    for (std::size_t i = 0; i + 1 < prompt.ids.size(); ++i) {
+      surprise += surprise_of(out.row(i), static_cast<std::size_t>(prompt.ids[i + 1]));
+    }
+    importance.push_back(surprise);
+  }
+  return with_bits(plan_shards(importance, kStiBits));
+}
+
+// The model that decides what the text is.
+Result<Model*> FlashAnswers::target_of(const TreeRival& rival, const BenchPrompt& prompt) {
+  switch (rival.loss) {
+    case Loss::kNone:
+      break;
+    case Loss::kDraftAlone:
+      return &draft_;
+    case Loss::kLenient:
+      return &lenient_;
+    case Loss::kShards:
+      if (shards_ == nullptr) {
+        OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> made, make_shards(prompt));
+        shards_ = std::make_unique<MemoizedModel>(std::move(made));
+      }
+      return shards_.get();
+  }
+  return &target_;
+}
+
+Result<std::size_t> FlashAnswers::correct_tokens(const BenchPrompt& prompt,
+                                                 const std::vector<TokenId>& answer) {
+  if (answer.empty()) return std::size_t{0};
+  std::vector<TokenId> text = prompt.ids;
+  text.insert(text.end(), answer.begin(), answer.end() - 1);
+  PassOutput out;
+  OUTRIDER_RETURN_IF_ERROR(read_text(draft_, text, prompt.ids.size() - 1, out));
+  std::size_t correct = 0;
+  for (std::size_t i = 0; i < answer.size(); ++i) correct += likeliest(out.row(i)) == answer[i];
+  return correct;
 }
 
 SimEdgeSetup FlashAnswers::setup_of(const TreeRival& rival, const BenchPrompt& prompt,
@@ -158,9 +210,10 @@ SimEdgeSetup FlashAnswers::setup_of(const TreeRival& rival, const BenchPrompt& p
   SpeculationOptions& speculated = decoding.speculation.first;
   speculated.strategy = rival.strategy;
   speculated.gamma = rival.gamma;
-  speculated.tree.kind = rival.tree;
-  speculated.tree.size = setting.tree_size;
-  speculated.tree.exits = rival.exits;
+  speculated.tree = {.kind = rival.tree,
+                     .size = static_cast<std::size_t>(setting.tree_size),
+                     .batch = rival.batch,
+                     .exits = rival.exits};
   speculated.provisional = rival.provisional;
   decoding.speculation.memory = std::move(memory);
   decoding.tokenizer_hash = tokenizer_.content_hash();
@@ -176,30 +229,45 @@ SimEdgeSetup FlashAnswers::setup_of(const TreeRival& rival, const BenchPrompt& p
 Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchPrompt& prompt,
                                          const Setting& setting,
                                          std::shared_ptr<AnswerMemory> memory) {
-  FlashPace pace = setting.pace.device;
-  pace.overlapped = rival.overlapped;
-  pace.read_ms /= rival.read_rate;
-  FlashDevice device(pace);
+  OUTRIDER_ASSIGN_OR_RETURN(Model* const target, target_of(rival, prompt));
+  NamedFlashPace pace = rival.pace.value_or(setting.pace);
+  pace.device.resident = setting.pace.device.resident;
+  pace.device.buffers = setting.pace.device.buffers;
+  pace.device.overlapped = rival.overlapped;
+  pace.device.read_ms /= rival.read_rate;
+  if (rival.strategy != Strategy::kAr) pace.device.read_ms *= pace.read_beside_draft;
+  pace.device.compute = pace.device.compute.scaled(1 / rival.compute_rate);
+  const PaceCurve step = flash_step_curve(pace);
+  // A draft that writes alone is in memory.
+  if (rival.loss == Loss::kDraftAlone) {
+    pace.device.read_ms = 0;
+    pace.device.compute = step;
+  }
+  FlashDevice device(pace.device);
   SchedulerOptions scheduling;
   scheduling.tokenizer_hash = tokenizer_.content_hash();
   scheduling.max_rows = 65;
   if (rival.exits || rival.prune_below > 0) scheduling.exits = exits_.get();
   scheduling.prune_below = rival.prune_below;
-  const VirtualDevices devices{.target = target_,
+  scheduling.prune_rule = rival.prune_rule;
+  Model& draft = rival.merges_drafts ? static_cast<Model&>(merged_) : draft_;
+  const VirtualDevices devices{.target = *target,
                                .scheduling = scheduling,
                                .pass = {},
-                               .draft = draft_,
-                               .step = flash_step_curve(setting.pace.step_ms),
+                               .draft = draft,
+                               .step = step,
                                .link = {.same_process = true},
                                .flash = &device};
-  OUTRIDER_ASSIGN_OR_RETURN(
-      VirtualAnswer answer,
-      answer_in_virtual_time(devices, setup_of(rival, prompt, setting, std::move(memory))));
+  RoundLog log;
+  SimEdgeSetup setup = setup_of(rival, prompt, setting, std::move(memory));
+  setup.decoding.observer = &log;
+  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
+                            answer_in_virtual_time(devices, std::move(setup)));
   const PruneCounts pruned = answer.pruned;
   OUTRIDER_ASSIGN_OR_RETURN(
       EdgeAnswer edge,
       edge_answer_of(record_of(std::move(answer), rival.strategy, rival.name, draft_.info().name)));
-  return FlashAnswer{std::move(edge), pruned};
+  return FlashAnswer{std::move(edge), pruned, log.take()};
 }
 
 const std::vector<AnswerFigures>* TreeResults::of(const std::string& rival) const {
@@ -210,12 +278,13 @@ const std::vector<AnswerFigures>* TreeResults::of(const std::string& rival) cons
 Result<TreeResults> run_trees(FlashAnswers& flash, const TreeRunOptions& options,
                               const std::vector<TreeRival>& rivals, const std::string& path,
                               RivalMemories& memories) {
+  OUTRIDER_CHECK(!rivals.empty() && rivals.front().loss == Loss::kNone);
   TreeResults results{.text = std::filesystem::path(path).stem().string()};
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts,
                             read_prompts(path, flash.tokenizer(), options.num_prompts));
   FlashAnswers::Setting setting;
   OUTRIDER_ASSIGN_OR_RETURN(setting.pace, find_flash_pace(options.pace));
-  setting.pace.step_ms = options.step_ms;
+  if (options.step_ms) setting.pace.step_ms = *options.step_ms;
   setting.pace.device.resident = options.resident;
   setting.pace.device.buffers = options.buffers;
   setting.sampling.temperature = static_cast<float>(options.temperature);
@@ -230,8 +299,16 @@ Result<TreeResults> run_trees(FlashAnswers& flash, const TreeRunOptions& options
       OUTRIDER_ASSIGN_OR_RETURN(const FlashAnswer answer,
                                 flash.answer(rival, prompt, setting, memory));
       const EdgeAnswer& edge = answer.edge;
-      if (expected.empty()) expected = edge.record.ids;
-      results.mismatches += edge.record.ids == expected ? 0 : 1;
+      const std::vector<TokenId>& ids = edge.record.ids;
+      if (expected.empty()) {
+        expected = ids;
+        OUTRIDER_ASSIGN_OR_RETURN(const std::size_t correct, flash.correct_tokens(prompt, ids));
+        results.tokens += ids.size();
+        results.correct += correct;
+      }
+      if (rival.loss == Loss::kNone && ids != expected) ++results.mismatches;
+      results.likeness[rival.name].push_back(rouge_l(ids, expected));
+      std::ranges::copy(answer.rounds, std::back_inserter(results.rounds[rival.name]));
       results.answers[rival.name].push_back(edge.figures);
       results.pruned[rival.name] += answer.pruned;
     }

@@ -8,79 +8,27 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/answer.h"
-#include "bench/paces/paces.h"
+#include "bench/lab/big_little.h"
+#include "bench/lab/merged_drafts.h"
 #include "bench/stats/statistics.h"
+#include "bench/trees/flash_paces.h"
+#include "bench/trees/tree_rivals.h"
 #include "common/base/status.h"
-#include "common/decoding/drafting/trees/make_planner.h"
 #include "common/decoding/exits/exit_heads.h"
 #include "common/decoding/verify/scheduling/scheduler_types.h"
 #include "common/engine/text/tokenizer.h"
 #include "edge_client/speculation/strategies.h"
-#include "edge_client/speculation/strategy.h"
 #include "sim/memoized_model.h"
 #include "sim/sim_edge.h"
 #include "sim/virtual_run.h"
 
 namespace outrider {
-
-// The devices of LEVER ("Speculative LLM Inference on Smartphones", tables 1 and 2), as tables: a
-// target that is streamed from flash in each pass.
-//
-//   lever-llama31-8b   reading 990.6 ms a pass; computing 93.2, 828 and 1255 ms at 1, 16, 32 rows
-//   lever-qwen3-8b     its table 1 gives reading and one row; 817 and 1229 ms at 16 and 32 rows
-//
-// Our choice, where the paper gives no figures: linear interpolation, also beyond 32 rows; a draft
-// step of 20 ms for a row and 90 % of that for each further row up to ten (EdgeLLM, figure 9: ten
-// rows take 9.1 times as long as one), and no more beyond, as when it reads a prompt; reading and
-// computing are spread evenly over the layers, and the output matrix has its share of the weights.
-struct NamedFlashPace {
-  std::string name;
-  FlashPace device;
-  double step_ms = 20;
-};
-
-// INVALID_ARGUMENT lists the names.
-Result<NamedFlashPace> find_flash_pace(const std::string& name);
-
-// A draft step's time by rows.
-PaceCurve flash_step_curve(double step_ms);
-
-// The rivals that decode from flash, and their properties: the baselines of LLMCad, EdgeLLM and
-// LEVER as far as the papers define them, their policies, and ours.
-//
-//   flash-ar            one token a pass, reading and computing overlapped
-//   flash-ar-serial     the same, but a layer is read when the one before has computed
-//   flash-ar-mmap       serial, from a mapped file: layers are read page by page on first access,
-//                       at the rate that this machine's disk then has (read_rate)
-//   chain-N             N drafted tokens a pass (LEVER's Chain-SD: N = 8)
-//   chain-N-provisional drafting on while a pass waits for its reads
-//   chain-8-serial, chain-8-mmap   as flash-ar's
-//   llmcad, edgellm, lever, fixed, top-n, outrider   trees (docs/trees.md)
-//   edgellm-waiting, outrider-waiting   without provisional generation
-//   outrider-with-exits   with the target's early exits as evidence, and the time of their heads
-//   TREE-pruned         lever, fixed, top-n and outrider with pruning (docs/pruning.md)
-struct TreeRival {
-  std::string name;
-  Strategy strategy = Strategy::kSd;
-  TreeChoice tree = TreeKind::kChain;
-  int gamma = 4;
-  std::optional<bool> provisional = {};
-  bool overlapped = true;  // reading with computing
-  double read_rate = 1;    // relative to the flash's rate: less for a slow way of reading
-  double prune_below = 0;  // a branch's least probability in the middle of a pass; 0: no pruning
-  bool exits = false;      // use the target's exits as evidence, with their heads' time
-};
-
-// All of them, chains of 2 to 8 tokens.
-std::vector<TreeRival> tree_rivals();
-
-// The rivals of these names. INVALID_ARGUMENT lists the names.
-Result<std::vector<TreeRival>> find_tree_rivals(const std::vector<std::string>& names);
 
 // Answers of an edge without a link whose target is streamed from an emulated flash, in virtual
 // time, with real models and real tokens (sim).
@@ -88,11 +36,25 @@ struct FlashModels {
   std::string target, draft, dtype = "auto";
   int threads = 0;
   double draft_blur = 0;  // deviation of the noise on the draft's logits (NoisyModel)
+  // A pair without weights, whose draft agrees with its target after this share of all texts
+  // (SyntheticModel), with the vocabulary of `target`; nothing: the models.
+  std::optional<double> agreement = {};
+};
+
+// A verification, as it went on the edge's clock.
+struct RoundTrace {
+  double at_ms = 0;       // of the verdict, since the answer began
+  double pass_ms = 0;     // of the target
+  std::size_t depth = 0;  // of the deepest node that it verified; 0: none
+  std::size_t accepted = 0;
+  std::size_t steps_beside = 0;  // of the draft that ended while the target verified
+  double beside_ms = 0;          // from the round's leaving to the last of those
 };
 
 struct FlashAnswer {
   EdgeAnswer edge;
   PruneCounts pruned;
+  std::vector<RoundTrace> rounds;
 };
 
 class FlashAnswers final {
@@ -112,16 +74,32 @@ class FlashAnswers final {
   Result<FlashAnswer> answer(const TreeRival& rival, const BenchPrompt& prompt,
                              const Setting& setting, std::shared_ptr<AnswerMemory> memory);
 
+  // How many of the answer's tokens the draft's likeliest token is, if it reads the target's text
+  // up to each of them.
+  Result<std::size_t> correct_tokens(const BenchPrompt& prompt, const std::vector<TokenId>& answer);
+
   // Starts the next prompt: rows memoized for the last one are freed.
   void next_prompt();
 
  private:
+  struct Parts {
+    std::unique_ptr<Model> target, draft, second;
+    std::unique_ptr<ExitHeads> exits;
+    Tokenizer tokenizer;
+  };
+  static Result<std::unique_ptr<Model>> load_draft(const FlashModels& models);
+  FlashAnswers(FlashModels models, Parts parts);
+
   SimEdgeSetup setup_of(const TreeRival& rival, const BenchPrompt& prompt, const Setting& setting,
                         std::shared_ptr<AnswerMemory> memory) const;
-  FlashAnswers(std::unique_ptr<Model> target, std::unique_ptr<Model> draft,
-               std::unique_ptr<ExitHeads> exits, Tokenizer tokenizer);
+  Result<Model*> target_of(const TreeRival& rival, const BenchPrompt& prompt);
+  Result<std::unique_ptr<Model>> make_shards(const BenchPrompt& prompt) const;
 
-  MemoizedModel target_, draft_;
+  const FlashModels models_;
+  MemoizedModel target_, draft_, second_;
+  MergedDrafts merged_;
+  LenientTarget lenient_;
+  std::unique_ptr<MemoizedModel> shards_;   // null: not made yet
   const std::unique_ptr<ExitHeads> exits_;  // null: none
   const Tokenizer tokenizer_;
 };
@@ -130,8 +108,8 @@ struct TreeRunOptions {
   FlashModels models{.target = "models/demo-target", .draft = "models/demo-draft"};
   std::size_t num_prompts = 20;  // of each file; 0: all
   std::string pace = "lever-llama31-8b";
-  double step_ms = 20;  // of a draft step
-  double resident = 0;  // share of the layers that stay in memory
+  std::optional<double> step_ms = {};  // of a draft step; nothing: the pace's
+  double resident = 0;                 // share of the layers that stay in memory
   double temperature = 0;
   int buffers = 4;  // layers that are read ahead
   Position max_tokens = 96;
@@ -144,7 +122,11 @@ struct TreeResults {
   std::string text;  // the file's name
   std::map<std::string, std::vector<AnswerFigures>> answers = {};
   std::map<std::string, PruneCounts> pruned = {};
-  std::size_t mismatches = 0;
+  std::map<std::string, std::vector<RoundTrace>> rounds = {};
+  std::map<std::string, std::vector<double>> likeness = {};  // Rouge-L to the first rival's text
+  std::size_t mismatches = 0;                                // of lossless rivals
+  // The first rival's tokens, and those among them that the draft would have written.
+  std::size_t tokens = 0, correct = 0;
 
   // Null if the rival was not among them.
   const std::vector<AnswerFigures>* of(const std::string& rival) const;
@@ -153,7 +135,8 @@ struct TreeResults {
 // The device's behaviour as rivals learn it across answers, by name.
 using RivalMemories = std::map<std::string, std::shared_ptr<AnswerMemory>>;
 
-// Progress goes to stderr. Errors: of the prompts' file, the pace's name, and answers.
+// The first rival is lossless: the others' texts are compared with its own. Progress goes to
+// stderr. Errors: of the prompts' file, the pace's name, and answers.
 Result<TreeResults> run_trees(FlashAnswers& flash, const TreeRunOptions& options,
                               const std::vector<TreeRival>& rivals, const std::string& path,
                               RivalMemories& memories);

@@ -237,9 +237,11 @@ class Documented(unittest.TestCase):
         self.assertIn("Did you mean 'fsd-table7'?", done.stderr)
 
     def test_a_reproduction_ends_with_its_verdict(self):
-        done = run(['outrider-bench', 'reproduce', 'fsd-table2'], cwd=ROOT, timeout=60)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn('verdict: 10 of 16 figures agree, 2 differ for a known reason, 0 differ without one, 4 are quoted', done.stdout)
+        for name, verdict in (('fsd-table2', '10 of 16 figures agree, 2 differ for a known reason, 0 differ without one, 4 are quoted'),
+                              ('lever-table1', '8 of 8 figures agree, 0 differ for a known reason, 0 differ without one, 0 are quoted')):
+            done = run(['outrider-bench', 'reproduce', name], cwd=ROOT, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn('verdict: ' + verdict, done.stdout)
 
     def test_elsewhere_the_default_prompts_are_missed_with_the_remedy(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -301,6 +301,7 @@ class TidyTest(unittest.TestCase):
             write('papers.json', papers)
             with self.assertRaisesRegex(papers_page.BadList, "x-table1 has no claim 'cost'"):
                 papers_page.page(folder)
+        self.assertIn('**2 of 3 rows have a command**, 2 commands in all: X 2 of 3.', page)
         self.assertIn('| table 1 | speed | 2 | 1.9 (formula) | agrees; 1 of 1 agree | `x-table1` |', page)
         self.assertIn('| table 2 | cost | | | not recorded | `x-table2` |', page)
         self.assertIn('| table 3 | power | | | not built yet | |', page)

@@ -11,7 +11,7 @@
 
 #include "bench/checks/checks.h"
 #include "bench/checks/paper/reproduce_runs.h"
-#include "bench/checks/paper/reproduce_trees.h"
+#include "bench/checks/paper/tree_study.h"
 #include "bench/cost/cell_cost.h"
 #include "bench/harness/summary.h"
 #include "bench/paper/fsd_tables.h"
@@ -347,7 +347,11 @@ Status reproduce(const ReproduceOptions& options, Findings& findings) {
   if (options.what == "fsd-table8") {
     return reproduce_speeds(options, {&paper_table8(), 1}, findings);
   }
-  if (!options.what.starts_with("fsd-")) return reproduce_trees(options, findings);
+  for (const TreeReproduction& one : tree_reproductions()) {
+    if (one.name != options.what) continue;
+    TreeStudy study(options);
+    return one.run(study, findings);
+  }
   if (options.what == "fsd-table7") return reproduce_table7(options, findings);
   if (options.what == "fsd-table9") return reproduce_table9(options, findings);
   if (options.what == "fsd-fig4") return reproduce_figure4(options, findings);
@@ -368,7 +372,7 @@ std::vector<std::string> reproductions() {
   std::vector<std::string> names = {"fsd-table1", "fsd-table2", "fsd-table5", "fsd-table6",
                                     "fsd-table7", "fsd-table8", "fsd-table9", "fsd-fig4",
                                     "fsd-fig6",   "fsd-fig7"};
-  for (std::string& one : tree_reproductions()) names.push_back(std::move(one));
+  for (TreeReproduction& one : tree_reproductions()) names.push_back(std::move(one.name));
   return names;
 }
 
@@ -410,7 +414,7 @@ void add_reproduce_check(CheckList& checks) {
   options->grid.plan.exits = "all";
   options->grid.pass_times = {PassTimes::kPrinted};
   CLI::App* command = checks.add(
-      "reproduce", "FSD, LEVER and EdgeLLM beside the demo pair at their paces (virtual clock)",
+      "reproduce", "FSD, LEVER, EdgeLLM and LLMCad beside pairs at their paces (virtual clock)",
       [options] { return run_reproduce(*options); });
   command->add_option("WHAT", options->what, "The table or figure")
       ->required()

@@ -74,15 +74,15 @@ void add_variants(std::vector<TreeRival>& rivals) {
   }
   rivals.push_back({.name = "outrider-with-exits", .tree = TreeKind::kOutrider, .exits = true});
   rivals.push_back({.name = "lever-single", .tree = TreeKind::kLever, .batch = 1});
-  rivals.push_back({.name = "lever-pruned-edges",
-                    .tree = TreeKind::kLever,
-                    .prune_below = kPruneBelow,
-                    .prune_rule = PruneRule::kEdges});
   std::vector<TreeChoice> pruned = {TreeKind::kLever, TreeKind::kOutrider};
   for (const GuestTree& tree : shaped_trees()) pruned.emplace_back(tree);
   for (const TreeChoice& tree : pruned) {
     rivals.push_back(
         {.name = std::string(name_of(tree)) + "-pruned", .tree = tree, .prune_below = kPruneBelow});
+    rivals.push_back({.name = std::string(name_of(tree)) + "-pruned-edges",
+                      .tree = tree,
+                      .prune_below = kPruneBelow,
+                      .prune_rule = PruneRule::kEdges});
   }
 }
 

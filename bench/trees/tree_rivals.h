@@ -44,7 +44,7 @@ enum class Loss : std::uint8_t {
 //                       compute 2.25 and read 1.07 times as long (EdgeLLM, figure 13)
 //   outrider-with-exits   with the target's early exits as evidence, and the time of their heads
 //   TREE-pruned         lever, fixed, top-n and outrider with pruning (docs/pruning.md)
-//   lever-pruned-edges  with LEVER's own rule: an edge by its score alone
+//   TREE-pruned-edges   with LEVER's own rule: an edge by its score alone
 //   lever-single        as lever, but the draft runs one row a step
 //   draft, bld, sti     lossy: the draft alone, the Big Little Decoder, a sharded target
 struct TreeRival {

@@ -221,13 +221,14 @@ Status pruning(TreeStudy& study, Findings& findings) {
   OUTRIDER_ASSIGN_OR_RETURN(
       const TreeResults results,
       study.run(TreeStudy::Names{"lever", "lever-pruned", "lever-pruned-edges", "top-n",
-                                 "top-n-pruned", "fixed", "fixed-pruned"}));
+                                 "top-n-pruned", "fixed", "fixed-pruned", "fixed-pruned-edges"}));
   struct Pruned {
     std::string tree, with;
   };
   for (const auto& [tree, pruned] :
        {Pruned{"lever", "lever-pruned"}, Pruned{"lever", "lever-pruned-edges"},
-        Pruned{"top-n", "top-n-pruned"}, Pruned{"fixed", "fixed-pruned"}}) {
+        Pruned{"top-n", "top-n-pruned"}, Pruned{"fixed", "fixed-pruned"},
+        Pruned{"fixed", "fixed-pruned-edges"}}) {
     const double rows = 1 - share_saved(results.pruned.at(pruned));
     const double tokens = (tau(results, pruned) - 1) / (tau(results, tree) - 1);
     const double verify = sum_of(*results.of(pruned)).pass_ms().value_or(0) /

@@ -62,9 +62,16 @@ Duration SimDraft::missing() const {
 void SimDraft::finish() {
   const Duration computed = this->computed();
   const std::unique_ptr<StepOut> out = std::move(out_);
+  done_steps_.push_back({out->began, simulation_.now()});
   Result<DraftStepDone> done = engine_->run(out->step, &out->abandoned);
   if (done.ok()) done->compute = computed;
   done_(std::move(done));
+}
+
+std::vector<BusySpan> SimDraft::busy() const {
+  std::vector<BusySpan> steps = done_steps_;
+  if (out_ != nullptr) steps.push_back({out_->began, simulation_.now()});
+  return steps;
 }
 
 void SimDraft::fail(const Status& status) {

@@ -21,6 +21,7 @@
 #include "edge_client/session/decoding_session.h"
 #include "edge_client/session/events.h"
 #include "edge_client/session/provisional_text.h"
+#include "sim/activity.h"
 #include "sim/simulation.h"
 
 namespace outrider {
@@ -48,6 +49,8 @@ class SimDraft final {
   // The running step; null: none.
   const DraftStep* step() const { return out_ ? &out_->step : nullptr; }
   bool abandoned() const { return out_ && out_->abandoned; }
+  // When steps were computed, the running one until now.
+  std::vector<BusySpan> busy() const;
   // Ends the running step now: with its model's result, or with this error.
   void finish();
   void fail(const Status& status);
@@ -72,6 +75,7 @@ class SimDraft final {
   const Share share_;  // empty: all of it
   std::unique_ptr<StepOut> out_;
   std::uint64_t number_ = 0;  // of the current step, or of the last one
+  std::vector<BusySpan> done_steps_;
 };
 
 // Observes the loop, for a test or a figure.
@@ -116,6 +120,7 @@ class SimEdge final {
   const DeadlineDecorator* deadline() const { return deadline_.get(); }
   const Drafter& drafter() const { return drafter_; }
   SimDraft& draft() { return draft_; }
+  const SimDraft& draft() const { return draft_; }
   // The epoch of the last stream started; 0 if there is none yet.
   std::uint32_t epoch() const { return epoch_; }
 

@@ -82,6 +82,7 @@ void SimLink::send(EdgeMessage message) {
   }
   const std::size_t size = message_size(message);
   counts_.bytes_up += size;
+  messages_.push_back({.at = simulation_.now(), .bytes = size, .up = true});
   carry(state_, true, size, [this, state = state_, message = std::move(message)] {
     if (!state->dead && state->stream) server_.post(*state->stream, message);
   });
@@ -121,7 +122,8 @@ void SimLink::take_down(const StatePtr& state, VerifierEvent event) {
 void SimLink::carry_down(const StatePtr& state, VerifierEvent event) {
   const std::size_t size = message_size(event);
   counts_.bytes_down += size;
-  carry(state, false, size, [state, event = std::move(event)] {
+  carry(state, false, size, [this, size, state, event = std::move(event)] {
+    messages_.push_back({.at = simulation_.now(), .bytes = size, .up = false});
     if (state->dead) return;
     if (std::holds_alternative<StreamEnded>(event)) state->dead = true;
     state->sink({state->epoch, event});

@@ -18,6 +18,7 @@
 #include "common/decoding/protocol/messages.h"
 #include "common/decoding/protocol/verifier.h"
 #include "emulation/path/stream_path.h"
+#include "sim/activity.h"
 #include "sim/sim_server.h"
 #include "sim/simulation.h"
 
@@ -106,6 +107,8 @@ class SimLink final : public Verifier {
   TimePoint answers_at() const;
   bool connected() const { return state_ != nullptr && !state_->dead; }
   const Counts& counts() const { return counts_; }
+  // Messages that the edge sent and received so far, in this order.
+  const std::vector<Activity::Message>& messages() const { return messages_; }
 
   // Called when a new stream has reached the server.
   std::function<void(StreamId)> on_connected;
@@ -154,6 +157,7 @@ class SimLink final : public Verifier {
   TimePoint stalled_until_{};
   StatePtr state_;
   Counts counts_;
+  std::vector<Activity::Message> messages_;
 };
 
 }  // namespace outrider

@@ -176,6 +176,7 @@ void SimServer::go_on() {
   scheduler_->draft(*draft_);
   const Duration drafted = draft_->take_counted();
   if (drafted == Duration{0}) return begin_turn();
+  busy_drafts_.push_back({simulation_.now(), simulation_.now() + drafted});
   busy_ = true;
   ++timer_;  // what it waits for is over
   at(drafted, [this] { begin_turn(); });
@@ -206,6 +207,10 @@ void SimServer::start_turn() {
   const PassRowCounts counts = row_counts(scored);
   Duration pass = counts.rows > 0 ? takes_(counts) : Duration{0};
   if (device_.layers() > 0) pass = from_ms(to_ms(pass) * exit_cost_);
+  busy_passes_.push_back({simulation_.now(), simulation_.now() + pass});
+  if (drafted > Duration{0}) {
+    busy_drafts_.push_back({simulation_.now(), simulation_.now() + drafted});
+  }
   for (std::size_t i = 0; i < device_.layers(); ++i) {
     at(pass * device_.layer(i) / device_.info().num_layers, [this, i] { device_.show(i); });
   }

@@ -19,6 +19,7 @@
 #include "common/decoding/verify/scheduling/engine.h"
 #include "common/decoding/verify/scheduling/scheduler.h"
 #include "common/engine/model/model.h"
+#include "sim/activity.h"
 #include "sim/simulation.h"
 
 namespace outrider {
@@ -142,6 +143,9 @@ class SimServer final {
 
   // Since the last restart.
   const Scheduler& scheduler() const { return *scheduler_; }
+  // When passes, and the draft beside the target, were computed.
+  const std::vector<BusySpan>& busy_passes() const { return busy_passes_; }
+  const std::vector<BusySpan>& busy_drafts() const { return busy_drafts_; }
   // All exit reports sent.
   std::uint64_t reports_sent() const { return reports_before_ + scheduler_->stats().reports_sent; }
 
@@ -180,6 +184,7 @@ class SimServer final {
   std::uint64_t process_ = 0;                   // events of an ended process have no effect
   TimePoint up_at_{};
   std::uint64_t reports_before_ = 0;
+  std::vector<BusySpan> busy_passes_, busy_drafts_;
 };
 
 }  // namespace outrider

@@ -31,6 +31,7 @@ TimePoint FlashDevice::read_section(const Section& section, TimePoint wanted) {
     begin = std::max(begin, released_.front());
     released_.pop_front();
   }
+  reading_ += section.read;
   return reader_free_ = begin + section.read;
 }
 
@@ -55,6 +56,7 @@ Duration FlashDevice::pass(TimePoint now, const PassRowCounts& rows, std::int32_
     }
     const TimePoint done = at + from_ms(ms);
     busy_.emplace_back(at, done);
+    computed_.push_back({at, done});
     at = done;
     if (streamed) released_.push_back(done);
   }
@@ -83,6 +85,16 @@ class NoText final : public AnswerText {
 
 SimDraft::StepTime by_rows(const PaceCurve& curve) {
   return [&curve](std::size_t rows) { return from_ms(curve.ms(static_cast<std::int64_t>(rows))); };
+}
+
+Activity activity_of(const SimEdge& edge, const SimServer& server, const SimLink& link,
+                     const FlashDevice* flash, TimePoint end) {
+  return {.end = end,
+          .draft = edge.draft().busy(),
+          .target = flash != nullptr ? flash->computed() : server.busy_passes(),
+          .beside = server.busy_drafts(),
+          .messages = link.messages(),
+          .flash_reading = flash != nullptr ? flash->reading() : Duration{0}};
 }
 
 }  // namespace
@@ -128,7 +140,8 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
       .bytes_down = link.counts().bytes_down,
       .pruned = server.scheduler().stats().pruned,
       .draft_experience = beside != nullptr ? beside->experience() : DraftExperience(),
-      .given = edge.deadline() != nullptr ? edge.deadline()->given() : std::nullopt};
+      .given = edge.deadline() != nullptr ? edge.deadline()->given() : std::nullopt,
+      .activity = activity_of(edge, server, link, devices.flash, simulation.now())};
 }
 
 }  // namespace outrider

@@ -17,6 +17,7 @@
 #include "common/decoding/verify/scheduling/scheduler_types.h"
 #include "common/engine/model/emulated/pace.h"
 #include "common/engine/model/model.h"
+#include "sim/activity.h"
 #include "sim/sim_edge.h"
 #include "sim/sim_link.h"
 #include "sim/sim_server.h"
@@ -54,6 +55,10 @@ class FlashDevice final {
   // The share of this time that the draft had.
   Duration left_for_draft(TimePoint from, TimePoint to) const;
 
+  // When its layers computed, and how long its flash was read.
+  const std::vector<BusySpan>& computed() const { return computed_; }
+  Duration reading() const { return reading_; }
+
  private:
   struct Section {
     Duration read{};  // 0: it is in memory
@@ -66,6 +71,8 @@ class FlashDevice final {
   TimePoint reader_free_{};         // when the current read ends
   std::deque<TimePoint> released_;  // when the last `buffers` streamed sections were done
   std::deque<std::pair<TimePoint, TimePoint>> busy_;  // when the target computed recently
+  std::vector<BusySpan> computed_;                    // the same of all passes
+  Duration reading_{0};
 };
 
 // The devices of target and draft, and the link between them.
@@ -92,6 +99,7 @@ struct VirtualAnswer {
   PruneCounts pruned = {};
   DraftExperience draft_experience = {};               // of a draft beside the target, afterwards
   std::optional<DeadlineDecorator::Given> given = {};  // nothing was due, or all was there by then
+  Activity activity = {};
 };
 
 // step_takes of `setup` is replaced by the devices'. text: null: nobody reads it. Errors: those

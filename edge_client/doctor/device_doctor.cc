@@ -42,15 +42,17 @@ double sum_of(const TriedDrafter& figures, std::size_t most) {
 }  // namespace
 
 std::string to_text(const std::vector<TriedDrafter>& figures) {
-  std::string text = fmt::format("{:>7} {:>10} {:>10} {:>10} {:>7}  drafted by\n", "answers",
-                                 "a token", "a pass", "a step", "stood");
+  std::string text = fmt::format("{:>7} {:>10} {:>10} {:>10} {:>10} {:>7}  drafted by\n", "answers",
+                                 "a token", "a token", "a pass", "a step", "stood");
   const auto ms = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.4g} ms", *value) : std::string("-");
   };
   for (const TriedDrafter& each : figures) {
     const std::optional<double>& stood = each.found.acceptance;
-    text += fmt::format("{:>7} {:>10} {:>10} {:>10} {:>7}  {}\n", each.answers.size(),
-                        ms(each.ms_per_token), ms(each.found.pass_ms), ms(each.found.step_ms),
+    const std::optional<double>& joules = each.found.joules;
+    text += fmt::format("{:>7} {:>10} {:>10} {:>10} {:>10} {:>7}  {}\n", each.answers.size(),
+                        ms(each.ms_per_token), joules ? fmt::format("{:.3g} J", *joules) : "-",
+                        ms(each.found.pass_ms), ms(each.found.step_ms),
                         stood ? fmt::format("{:.0f} %", 100 * *stood) : "-", name_of(each.way));
   }
   const std::optional<double> alone = figures.front().found.pass_ms;
@@ -70,6 +72,7 @@ Json to_json(const TriedDrafter& figures) {
   return {{"way", name_of(figures.way)},
           {"answers", figures.answers.size()},
           {"ms_per_token", json_of(figures.ms_per_token)},
+          {"joules_per_token", json_of(figures.found.joules)},
           {"target_pass_ms", json_of(figures.found.pass_ms)},
           {"draft_step_ms", json_of(figures.found.step_ms)},
           {"acceptance_rate", json_of(figures.found.acceptance)}};

@@ -123,6 +123,7 @@ Surroundings surroundings_of(std::span<const AnswerRecord> answers,
     found.jitter_ms = quantile_of(round_trips_ms, 0.95) - *found.rtt_ms;
   }
   double steps = 0, step_ms = 0, passes = 0, pass_ms = 0, tokens = 0, drafted = 0, accepted = 0;
+  double joules = 0, told_tokens = 0;
   for (const AnswerRecord& answer : answers) {
     steps += static_cast<double>(answer.stats.draft_steps);
     step_ms += to_ms(answer.stats.draft_compute);
@@ -132,12 +133,17 @@ Surroundings surroundings_of(std::span<const AnswerRecord> answers,
     tokens += static_cast<double>(answer.stats.completion_tokens);
     drafted += static_cast<double>(answer.stats.num_draft_tokens);
     accepted += static_cast<double>(answer.stats.num_accepted_tokens);
+    if (answer.joules) {
+      joules += *answer.joules;
+      told_tokens += static_cast<double>(answer.stats.completion_tokens);
+    }
     if (!answer.traffic) continue;
     found.bytes_up += static_cast<double>(answer.traffic->bytes.framed_up);
     found.bytes_down += static_cast<double>(answer.traffic->bytes.framed_down);
   }
   if (steps > 0) found.step_ms = step_ms / steps;
   if (passes > 0) found.pass_ms = pass_ms / passes;
+  if (told_tokens > 0) found.joules = joules / told_tokens;
   if (drafted > 0) found.acceptance = accepted / drafted;
   if (tokens > 0) {
     found.bytes_up /= tokens;
@@ -147,7 +153,7 @@ Surroundings surroundings_of(std::span<const AnswerRecord> answers,
 }
 
 std::string to_text(const Surroundings& found) {
-  return fmt::format(
+  std::string text = fmt::format(
       "link        round trip {}, jitter {} (95th percentile less median); {:.0f} bytes up and "
       "{:.0f} down a token\n"
       "bandwidth   {}\n"
@@ -157,15 +163,20 @@ std::string to_text(const Surroundings& found) {
       shown(found.speed), shown(found.step_ms, "ms"), found.step_emulated ? ", emulated" : "",
       found.acceptance ? fmt::format("{:.0f} %", 100 * *found.acceptance) : "none",
       shown(found.pass_ms, "ms"));
+  if (found.joules) {
+    text += fmt::format("energy      {:.3g} J a token: all that this device took meanwhile\n",
+                        *found.joules);
+  }
+  return text;
 }
 
 Json to_json(const Surroundings& found) {
   return {
-      {"rtt_ms", json_of(found.rtt_ms)},          {"jitter_ms", json_of(found.jitter_ms)},
-      {"draft_step_ms", json_of(found.step_ms)},  {"draft_pace_emulated", found.step_emulated},
-      {"target_pass_ms", json_of(found.pass_ms)}, {"acceptance_rate", json_of(found.acceptance)},
-      {"bytes_per_token_up", found.bytes_up},     {"bytes_per_token_down", found.bytes_down},
-      {"bandwidth", json_of(found.speed)}};
+      {"rtt_ms", json_of(found.rtt_ms)},           {"jitter_ms", json_of(found.jitter_ms)},
+      {"draft_step_ms", json_of(found.step_ms)},   {"draft_pace_emulated", found.step_emulated},
+      {"target_pass_ms", json_of(found.pass_ms)},  {"acceptance_rate", json_of(found.acceptance)},
+      {"bytes_per_token_up", found.bytes_up},      {"bytes_per_token_down", found.bytes_down},
+      {"joules_per_token", json_of(found.joules)}, {"bandwidth", json_of(found.speed)}};
 }
 
 Json to_json(const Advice& advice) {

@@ -66,7 +66,8 @@ struct Surroundings {
   bool step_emulated = false;
   std::optional<double> pass_ms;  // T_q, of all passes behind the prefills
   std::optional<double> acceptance;
-  double bytes_up = 0;  // per token, framed
+  std::optional<double> joules;  // per token, of this device; nothing: it does not tell
+  double bytes_up = 0;           // per token, framed
   double bytes_down = 0;
   std::optional<LinkSpeed> speed;  // nothing: the server is too old to be asked
 };

@@ -16,13 +16,13 @@
 #include "common/base/status.h"
 #include "common/engine/constraint/constraint_compiler.h"
 #include "common/engine/text/tokenizer.h"
-#include "common/serving/ledger/processor_energy.h"
 #include "common/serving/prices/prices.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/generation/generator.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/generation/local_target.h"
 #include "edge_client/generation/target_chat.h"
+#include "edge_client/report/device_energy.h"
 #include "edge_client/verifiers/remote.h"
 #include "edge_client/verifiers/remote_probe.h"
 #include "edge_client/verifiers/stock/stock_verifier.h"
@@ -83,7 +83,7 @@ class EdgeSetup final {
   // The server's first answer to what its chat template is; taken by chat_. Invalid: not asked.
   std::future<Result<TargetDescription>> told_;
   std::unique_ptr<RemoteProbe> probe_;  // null: one of them decides alone
-  std::optional<ProcessorEnergy> energy_ = ProcessorEnergy::open();
+  std::optional<DeviceEnergy> energy_ = DeviceEnergy::open(clock_);
   std::optional<Prices> prices_;
   std::unique_ptr<Recorder> recorder_;
   std::optional<ConstraintCompiler> constraints_;  // there with the tokenizer

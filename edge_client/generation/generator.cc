@@ -124,14 +124,38 @@ std::optional<RecordObserver> begin_record(const Recorder* recorder, const Answe
   return RecordObserver(recorder->begin(record_terms(open, prompt)));
 }
 
+// Reads the device's power whenever an answer's text grows, so that its energy is as fine as its
+// text, and tells the listener behind it everything.
+class SampledListener final : public AnswerListener {
+ public:
+  // energy: null: this device tells none.
+  SampledListener(AnswerListener& listener, DeviceEnergy* energy)
+      : listener_(listener), energy_(energy) {}
+
+  void on_emit(const Emit& emit) override {
+    listener_.on_emit(emit);
+    if (energy_ != nullptr) energy_->sample();
+  }
+  void on_say(const Say& say) override { listener_.on_say(say); }
+  void on_provisional(const Provisional& guess) override { listener_.on_provisional(guess); }
+  void on_prefill(const PrefillProgress& progress) override { listener_.on_prefill(progress); }
+  void on_connect(const Connect& connect) override { listener_.on_connect(connect); }
+  void on_event(const SessionEvent& event) override { listener_.on_event(event); }
+
+ private:
+  AnswerListener& listener_;
+  DeviceEnergy* const energy_;
+};
+
 }  // namespace
 
 Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
     : parts_(parts),
       listener_(listener),
       memory_(parts.failover.options.failback_after),
+      sampled_(std::make_unique<SampledListener>(listener, parts.energy)),
       runner_(parts.verifiers, parts.draft != nullptr ? &parts.draft->worker() : nullptr,
-              parts.clock, listener) {}
+              parts.clock, *sampled_) {}
 
 std::string Generator::cannot_draft() const {
   if (parts_.draft == nullptr) return "nothing drafts on this device";

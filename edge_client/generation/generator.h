@@ -26,7 +26,6 @@
 #include "common/engine/constraint/constraint_compiler.h"
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/conversation/conversation.h"
-#include "common/serving/ledger/processor_energy.h"
 #include "common/serving/prices/prices.h"
 #include "common/serving/record/recorder.h"
 #include "edge_client/failover/failover_session.h"
@@ -37,6 +36,7 @@
 #include "edge_client/generation/level_switch.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/report/answer_report.h"
+#include "edge_client/report/device_energy.h"
 #include "edge_client/session/decoding_session.h"
 #include "edge_client/session/events.h"
 #include "edge_client/session/provisional_text.h"
@@ -60,7 +60,7 @@ struct GeneratorParts {
   const Clock& clock;
   SessionObserver* observer = nullptr;        // of all answers; null: none
   const Learning* learning = nullptr;         // between answers and runs; null: none
-  ProcessorEnergy* energy = nullptr;          // null: this device does not report it
+  DeviceEnergy* energy = nullptr;             // null: this device does not report it
   const Prices* prices = nullptr;             // null: nothing has a price
   ConstraintCompiler* constraints = nullptr;  // of the tokenizer; null: answers have no form
   Recorder* recorder = nullptr;               // null: answers have no records
@@ -121,6 +121,7 @@ class Generator final {
   Drafter no_draft_{DrafterOptions{}};  // stands where there is none
   FailoverMemory memory_;
   const std::shared_ptr<AnswerMemory> tree_memory_ = std::make_shared<AnswerMemory>();
+  const std::unique_ptr<AnswerListener> sampled_;  // reads the device's power meanwhile
   Runner runner_;
 
   // These belong to earlier answers.

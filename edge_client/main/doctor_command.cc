@@ -18,6 +18,7 @@
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
+#include "edge_client/report/device_energy.h"
 #include "edge_client/report/jetson.h"
 
 namespace outrider {
@@ -70,6 +71,7 @@ struct Diagnosis {
   Json advice;
   std::string text;  // for people
   Json json;         // except for version and advice
+  bool knows_energy = false;
 };
 
 // The inputs of both doctors.
@@ -140,7 +142,8 @@ Result<Diagnosis> diagnose_link(const GenerationConfig& config, const DoctorCont
                             {"arithmetic", notes.opened().arithmetic_id},
                             {"fingerprint", notes.opened().fingerprint},
                             {"requests", std::move(costs_json)},
-                            {"found", to_json(found)}}};
+                            {"found", to_json(found)}},
+                   .knows_energy = found.joules.has_value()};
 }
 
 Result<Diagnosis> diagnose_device(const GenerationConfig& config, const DoctorContext& context) {
@@ -151,7 +154,8 @@ Result<Diagnosis> diagnose_device(const GenerationConfig& config, const DoctorCo
   return Diagnosis{.verdict = verdict_of(advice),
                    .advice = to_json(advice),
                    .text = to_text(doctor.figures()),
-                   .json = {{"target", config.target}, {"drafters", std::move(drafters)}}};
+                   .json = {{"target", config.target}, {"drafters", std::move(drafters)}},
+                   .knows_energy = doctor.figures().front().found.joules.has_value()};
 }
 
 }  // namespace
@@ -191,7 +195,9 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
   if (stop.stop_requested()) return kExitInterrupted;
   OUTRIDER_RETURN_IF_ERROR(found.status());
   const std::optional<JetsonFigures> device = read_jetson();  // as the answers left it
-  console.print_error_stream(found->text + (device ? to_text(*device) : ""));
+  const std::string energy =
+      found->knows_energy ? "" : "energy      not told: " + why_no_energy() + "\n";
+  console.print_error_stream(found->text + energy + (device ? to_text(*device) : ""));
   if (options.json) {
     Json json = found->json;
     json["version"] = Program::version();

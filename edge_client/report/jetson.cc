@@ -87,9 +87,7 @@ class Reader final {
   explicit Reader(const std::string& root) : root_(root) {}
 
   std::optional<JetsonFigures> read() {
-    const std::optional<std::string> board = text_of(root_ + "/proc/device-tree/model");
-    if (!board || board->find("Jetson") == std::string::npos) return std::nullopt;
-    figures_.board = *board;
+    if (!is_jetson()) return std::nullopt;
     read_mode();
     read_zones();
     read_cooling();
@@ -99,7 +97,21 @@ class Reader final {
     return std::move(figures_);
   }
 
+  std::map<std::string, double> read_watts() {
+    if (!is_jetson()) return {};
+    read_sensors();
+    if (figures_.watts.empty()) fill_from_tegrastats();
+    return std::move(figures_.watts);
+  }
+
  private:
+  bool is_jetson() {
+    const std::optional<std::string> board = text_of(root_ + "/proc/device-tree/model");
+    if (!board || board->find("Jetson") == std::string::npos) return false;
+    figures_.board = *board;
+    return true;
+  }
+
   static std::vector<std::string> entries(const std::string& folder, std::string_view prefix) {
     std::vector<std::string> found;
     std::error_code error;
@@ -240,6 +252,23 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::optional<JetsonFigures> read_jetson(const std::string& root) {
   return Reader(root).read();
+}
+
+std::map<std::string, double> read_jetson_watts(const std::string& root) {
+  return Reader(root).read_watts();
+}
+
+std::optional<double> board_watts(const std::map<std::string, double>& rails) {
+  // Orin Nano, Orin NX and Xavier NX; the first Nano, also in tegrastats' spelling; TX2; Thor.
+  for (const char* input : {"VDD_IN", "POM_5V_IN", "VIN"}) {
+    if (const auto rail = rails.find(input); rail != rails.end()) return rail->second;
+  }
+  if (rails.empty()) return std::nullopt;
+  double sum = 0;
+  for (const auto& [rail, watts] : rails) {
+    if (rail != "VDDQ_VDD2_1V8AO") sum += watts;  // AGX Orin: VIN_SYS_5V0 feeds it
+  }
+  return sum;
 }
 
 JetsonFigures parse_tegrastats(std::string_view line) {

@@ -35,6 +35,14 @@ struct JetsonFigures {
 // Jetson.
 std::optional<JetsonFigures> read_jetson(const std::string& root = "");
 
+// Its rails alone, which are quick to read; from tegrastats' file if there is no sensor. Empty:
+// this is no Jetson, or it tells none.
+std::map<std::string, double> read_jetson_watts(const std::string& root = "");
+
+// The power of the whole board, from its rails: the rail of its input if it has one; else the sum of
+// those that do not feed each other. Nothing without rails.
+std::optional<double> board_watts(const std::map<std::string, double>& rails);
+
 // The temperatures, rails and load in a line of tegrastats, in its forms since Jetson Nano.
 JetsonFigures parse_tegrastats(std::string_view line);
 

@@ -43,6 +43,8 @@ class OnThisDevice(unittest.TestCase):
         model = f'--model {DRAFT}'
         self.assertEqual(drafters, ['--draft-source none', '--draft-source lookup', f'{model} --draft-source model', f'{model} --draft-source both'])
         self.assertIn('drafted by', done.err)
+        told = done.json['drafters'][0]['joules_per_token']
+        self.assertEqual('energy      not told: no RAPL counter can be read' in done.err, told is None, done.err)
 
     def test_the_largest_level_that_fits_a_budget_is_tried(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -89,6 +89,7 @@ TEST(DiagnosisTest, SurroundingsAreThoseOfAllAnswersTogether) {
   second.stats.passes_by_rows = {1};
   second.stats.target_compute = from_ms(20);
   second.stats.completion_tokens = 2;
+  first.joules = 3;  // of six tokens; the second one's energy was not told
   const std::vector<AnswerRecord> answers = {first, second};
   const Surroundings found = surroundings_of(answers, {30, 10, 20});
   EXPECT_EQ(found.rtt_ms, 20);
@@ -98,10 +99,14 @@ TEST(DiagnosisTest, SurroundingsAreThoseOfAllAnswersTogether) {
   EXPECT_EQ(found.acceptance, 0.75);
   EXPECT_EQ(found.bytes_up, 15);
   EXPECT_EQ(found.bytes_down, 5);
+  EXPECT_EQ(found.joules, 0.5);
+  EXPECT_THAT(to_text(found), HasSubstr("energy      0.5 J a token"));
+  EXPECT_EQ(to_json(found)["joules_per_token"].get<double>(), 0.5);
 }
 
 TEST(DiagnosisTest, WhatWasNotSeenIsSaidToBeSo) {
   const Surroundings found = surroundings_of({}, {});
+  EXPECT_THAT(to_text(found), testing::Not(testing::HasSubstr("energy")));
   EXPECT_THAT(to_text(found), HasSubstr("round trip not seen"));
   EXPECT_TRUE(to_json(found)["rtt_ms"].is_null());
 }

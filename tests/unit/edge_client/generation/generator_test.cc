@@ -148,7 +148,7 @@ TEST_F(GeneratorTest, AnAnswerHasItsEnergyAndItsBill) {
   set("name", "package-0");
   set("max_energy_range_uj", "262143328850");
   set("energy_uj", "1000000");
-  std::optional<ProcessorEnergy> energy = ProcessorEnergy::open(root.path());
+  std::optional<DeviceEnergy> energy = DeviceEnergy::open(clock_, root.path());
   ASSERT_TRUE(energy);
   const Prices prices{.date = "2026-01-31",
                       .api = {.input = 2, .output = 10},

@@ -165,6 +165,9 @@ void add_page_flags(CLI::App& app, ServerFlags& flags) {
                  "TOML of what things cost, for the ledger: date, [api] input, cached-input, "
                  "output; [gpu] dollars-per-hour; [link] dollars-per-mb")
       ->group(kPagesGroup);
+  app.add_option("--device-file", flags.server.device_file,
+                 "TOML of what this machine's parts take of power, for requests with slo.energy_j")
+      ->group(kPagesGroup);
 }
 
 // The tree of one session has to fit.

@@ -100,6 +100,10 @@ Status Server::read_files() {
     OUTRIDER_ASSIGN_OR_RETURN(prices_, read_prices(options_.price_file));
   }
   OUTRIDER_ASSIGN_OR_RETURN(recorder_, Recorder::open(options_.record));
+  if (!options_.device_file.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const DevicePower power, read_device_power(options_.device_file));
+    watts_ = power.idle_w + power.computing_w(options_.threads);
+  }
   if (options_.measure_energy) energy_ = ProcessorEnergy::open();
   metrics_.emplace(model_name(), prices_ ? &*prices_ : nullptr);
   return {};
@@ -179,6 +183,7 @@ Status Server::listen() {
             .authenticator = options_.rpc.authenticator,
             .tenants = &tenants_,
             .levels = target_.levels.get(),
+            .watts = watts_,
             .tracer = options_.tracer,
             .constraints = &*constraints_,
             .recorder = recorder_.get()});

@@ -51,6 +51,7 @@
 #include "common/serving/http/health_routes.h"
 #include "common/serving/http/server.h"
 #include "common/serving/ledger/processor_energy.h"
+#include "common/serving/prices/device_power.h"
 #include "common/serving/prices/prices.h"
 #include "common/serving/record/recorder.h"
 #include "common/serving/tools/answer_reading.h"
@@ -71,6 +72,8 @@ struct ServerOptions {
   bool metrics_need_key = false;       // one that may read them
   std::string price_file = {};         // empty: nothing has a price
   RecordOptions record = {};           // of answers over HTTP
+  std::string device_file = {};        // its power; empty: not known
+  int threads = 1;                     // that compute, for its power
   bool measure_energy = false;         // of this machine's processors
   Tracer* tracer = nullptr;            // outlives the server; null: nothing is traced
   Duration shutdown_timeout = std::chrono::seconds(45);
@@ -144,6 +147,7 @@ class Server final {
   FileWatch keys_;  // looks before they are read
   std::optional<Prices> prices_;
   std::unique_ptr<Recorder> recorder_;
+  double watts_ = 0;  // while it answers; 0: not known
   std::optional<ProcessorEnergy> energy_;
   std::optional<ServerMetrics> metrics_;
   std::atomic<bool> ready_{true};

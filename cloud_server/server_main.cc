@@ -223,6 +223,8 @@ Result<ServerOptions> server_options(const ServerFlags& flags, const LoadedTarge
   options.throttle_wrong_keys = options.rpc.max_calls_per_peer > 0;  // behind a proxy all have one
   options.metrics_need_key = !is_loopback(metrics_host) && !flags.insecure;
   options.measure_energy = flags.target.loading.device == "cpu";
+  const int threads = flags.target.loading.threads;
+  options.threads = threads > 0 ? threads : usable_processors();
   fill_rpc(flags, target, options.rpc);
   OUTRIDER_RETURN_IF_ERROR(fill_scheduler(flags, target, options.scheduler));
   return options;

@@ -76,7 +76,8 @@ Result<std::optional<LevelChoice>> CompletionServer::choose_level(
   OUTRIDER_ASSIGN_OR_RETURN(
       LevelChoice choice,
       options_.levels->choose(wish, {.prompt_tokens = std::ssize(call.prompt.ids),
-                                     .max_tokens = call.params.text.max_tokens}));
+                                     .max_tokens = call.params.text.max_tokens,
+                                     .watts = options_.watts}));
   if (choice.then) {
     return unimplemented("level " + wish.level +
                          ": one level answers a request here. Remedy: one name, or an edge "

@@ -41,6 +41,7 @@ struct CompletionServerOptions {
   Authenticator* authenticator = nullptr;  // null: no keys are required
   Tenants* tenants = nullptr;              // null: there are no quotas
   LevelBook* levels = nullptr;             // that requests may choose; null: one model answers all
+  double watts = 0;                        // of the device while it answers; 0: not known
   Tracer* tracer = nullptr;                // outlives the routes; null: nothing is traced
   ConstraintCompiler* constraints = nullptr;  // outlives the routes; null: there are no forms
   Recorder* recorder = nullptr;               // the same; null: answers have no records

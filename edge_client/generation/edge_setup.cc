@@ -166,14 +166,26 @@ std::optional<Learning> learning_of(const GenerationConfig& config, const LocalD
   return Learning{LearntStore(directory), {draft.info().arithmetic_id, device}};
 }
 
+int threads_of(const GenerationConfig& config) {
+  return config.loading.threads > 0 ? config.loading.threads : usable_processors();
+}
+
 }  // namespace
+
+Status EdgeSetup::read_files() {
+  if (!config_.price_file.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(prices_, read_prices(config_.price_file));
+  }
+  if (!config_.device_file.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(power_, read_device_power(config_.device_file));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(recorder_, Recorder::open(config_.record));
+  return {};
+}
 
 Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& config) {
   std::unique_ptr<EdgeSetup> self(new EdgeSetup(config));
-  if (!config.price_file.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(self->prices_, read_prices(config.price_file));
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(self->recorder_, Recorder::open(config.record));
+  OUTRIDER_RETURN_IF_ERROR(self->read_files());
   if (config.flash.memory_budget > 0) warn_of_memory_limit(config.flash.memory_budget);
   if (needs_own_target(config)) OUTRIDER_RETURN_IF_ERROR(LocalTarget::check_budget(config));
   std::future<Result<std::unique_ptr<Model>>> draft;
@@ -411,6 +423,8 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
                        .learning = learning_ ? &*learning_ : nullptr,
                        .energy = energy_ ? &*energy_ : nullptr,
                        .prices = prices_ ? &*prices_ : nullptr,
+                       .power = power_ ? &*power_ : nullptr,
+                       .threads = threads_of(config_),
                        .constraints = &*constraints_,
                        .recorder = recorder_.get()};
   if (parts.elastic != nullptr) {

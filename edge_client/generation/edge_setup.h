@@ -61,6 +61,7 @@ class EdgeSetup final {
 
  private:
   explicit EdgeSetup(const GenerationConfig& config) : config_(config) {}
+  Status read_files();
   Status load_target();
   Status draft_by_level();
   Status rest_slow_draft();
@@ -86,6 +87,7 @@ class EdgeSetup final {
   std::optional<DeviceEnergy> energy_ = DeviceEnergy::open(clock_);
   std::optional<Prices> prices_;
   std::unique_ptr<Recorder> recorder_;
+  std::optional<DevicePower> power_;
   std::optional<ConstraintCompiler> constraints_;  // there with the tokenizer
   std::optional<Learning> learning_;  // nothing: nothing is kept, or nothing is drafted
   std::unique_ptr<TargetChat> chat_;  // there once load() has returned; asks remote_

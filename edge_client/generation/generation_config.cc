@@ -91,6 +91,14 @@ Status check_levels(const GenerationConfig& config) {
   return {};
 }
 
+Status check_energy(const GenerationConfig& config) {
+  const bool weighs = config.answer.speculation.optimize == Optimize::kEnergy;
+  if (!config.device_file.empty() || !(weighs || config.answer.wish.slo.energy_j)) return {};
+  return invalid_argument(std::string(weighs ? "--optimize energy" : "--slo energy_j") +
+                          " needs to know what this device takes. Remedy: --device-file FILE (the "
+                          "project has some in bench/cost/devices)");
+}
+
 // Where GPUs are named, something has to compute on them.
 Status check_devices(const GenerationConfig& config) {
   const std::string& device = config.loading.device;
@@ -268,6 +276,7 @@ Status validate(const GenerationConfig& config) {
                             ". Remedy: at most as many");
   }
   const SpeculationOptions& speculated = config.answer.speculation;
+  OUTRIDER_RETURN_IF_ERROR(check_energy(config));
   OUTRIDER_RETURN_IF_ERROR(check_draft_source(config));
   if (speculated.tree.kind != TreeKind::kChain && speculated.chosen() != Strategy::kSd) {
     return invalid_argument(std::string("--tree ") + name_of(speculated.tree.kind) +

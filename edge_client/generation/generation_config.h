@@ -81,7 +81,8 @@ struct GenerationConfig {
   GenerationConfigUse generation_config = GenerationConfigUse::kNone;
   SamplingDefaults sampling = {};
   RecordOptions record;    // of answers
-  std::string price_file;  // as common/serving/prices says; empty: nothing has a price
+  std::string price_file;   // as common/serving/prices says; empty: nothing has a price
+  std::string device_file;  // this device's power, as device_power.h there says; empty: not known
   std::shared_ptr<ModelPacer> draft_pacer;              // null: as fast as it goes
   DrafterOptions drafter = {.workers = kDraftWorkers};  // its bounds are the draft's
   std::optional<Mode> mode;    // nothing: auto if both targets are named, else the one that is

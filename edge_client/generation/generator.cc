@@ -147,6 +147,12 @@ class SampledListener final : public AnswerListener {
   DeviceEnergy* const energy_;
 };
 
+// While a target computes here; 0: not known.
+double computing_watts(const GeneratorParts& parts) {
+  const DevicePower* const power = parts.power;
+  return power != nullptr ? power->idle_w + power->computing_w(parts.threads) : 0;
+}
+
 }  // namespace
 
 Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
@@ -178,15 +184,19 @@ bool Generator::begins_offline() const {
 }
 
 // A generator that cannot draft decodes plainly.
-SpeculationOptions Generator::drafted(SpeculationOptions wanted) const {
+SpeculationOptions Generator::drafted(SpeculationOptions wanted, bool passes_here) const {
   if (!cannot_draft().empty()) wanted.strategy = Strategy::kAr;
+  if (const DevicePower* const power = parts_.power) {
+    const double drafting = power->computing_w(parts_.threads);
+    wanted.energy = energy_weights(power->waiting_w(), drafting, passes_here ? drafting : 0);
+  }
   return wanted;
 }
 
 // The options for answers that this device's own target verifies.
 SpeculationOptions Generator::drafted_here(SpeculationOptions wanted) const {
   wanted.takes_turns = parts_.shares_cores;
-  return drafted(wanted);
+  return drafted(wanted, true);
 }
 
 SpeculatorOptions Generator::speculator_options(const AnswerConfig& config) const {
@@ -330,7 +340,8 @@ Result<std::optional<LevelChoice>> Generator::choose_level(const AnswerRequest& 
       parts_.elastic->book().choose(request.config.wish,
                                     {.prompt_tokens = std::ssize(request.prompt.ids),
                                      .max_tokens = request.config.text.max_tokens,
-                                     .waited_ms = to_ms(now - request.came_at.value_or(now))}));
+                                     .waited_ms = to_ms(now - request.came_at.value_or(now)),
+                                     .watts = computing_watts(parts_)}));
   parts_.elastic->use(choice.level);
   level_ = choice.level;
   next_level_.reset();
@@ -350,7 +361,7 @@ Result<std::optional<LevelChoice>> Generator::choose_level(const AnswerRequest& 
 LevelSwitchDecorator::Plan Generator::level_plan(const AnswerParts& parts) const {
   LevelSwitchDecorator::Plan plan{.then = parts.level->then};
   if (!parts.level->may_switch) return plan;
-  const TimePoint due = parts.came_at + from_ms(*parts.config.wish.slo.time_ms);
+  const TimePoint due = parts.came_at + from_ms(*parts.level->time_limit_ms);
   const auto prompt = std::ssize(parts.session.text());
   plan.review = [this, due, prompt, choice = *parts.level](const LevelSwitchDecorator::Pace& pace) {
     return level_to_go_on_with(parts_.elastic->book().profile(), choice.level,

@@ -26,6 +26,7 @@
 #include "common/engine/constraint/constraint_compiler.h"
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/conversation/conversation.h"
+#include "common/serving/prices/device_power.h"
 #include "common/serving/prices/prices.h"
 #include "common/serving/record/recorder.h"
 #include "edge_client/failover/failover_session.h"
@@ -62,6 +63,8 @@ struct GeneratorParts {
   const Learning* learning = nullptr;         // between answers and runs; null: none
   DeviceEnergy* energy = nullptr;             // null: this device does not report it
   const Prices* prices = nullptr;             // null: nothing has a price
+  const DevicePower* power = nullptr;         // of this device's parts; null: not known
+  int threads = 1;                            // that compute here
   ConstraintCompiler* constraints = nullptr;  // of the tokenizer; null: answers have no form
   Recorder* recorder = nullptr;               // null: answers have no records
 };
@@ -89,7 +92,7 @@ class Generator final {
   // Why this answer cannot be drafted; empty if it can.
   std::string cannot_draft() const;
   std::string speculation(const AnswerConfig& config) const;
-  SpeculationOptions drafted(SpeculationOptions wanted) const;
+  SpeculationOptions drafted(SpeculationOptions wanted, bool passes_here = false) const;
   SpeculationOptions drafted_here(SpeculationOptions wanted) const;
   SpeculatorOptions speculator_options(const AnswerConfig& config) const;
   DecodingOptions decoding_options(const AnswerRequest& request) const;

@@ -399,6 +399,22 @@ class Levels(unittest.TestCase):
             answer = edge('run', '--server', server.address, '--model', DRAFT, '-p', PROMPT, '-n', '24', '--temp', '0', '--json')
             self.assertEqual(answer.json['text'], alone['100'])
 
+    def test_joules_choose_a_level_at_the_devices_power_and_without_it_are_refused(self):
+        power = TARGET.parents[1] / 'bench/cost/devices/phone.toml'
+        with Server('--http-port', 0, '--device-file', power, *self.TABLE) as server:
+            client = Client(server)
+            self.assertEqual(self.text(client, slo={'energy_j': 1e8})[1]['level']['name'], '100')
+            few = self.text(client, slo={'energy_j': 1e-6})[1]['level']
+            self.assertEqual((few['name'], few['predicted_keeps_slo']), ('70', False))
+        with Server('--http-port', 0, *self.TABLE) as server:
+            code, answer = Client(server).chat(max_tokens=4, slo={'energy_j': 5})
+            self.assertEqual((code, '--device-file' in answer['error']['message']), (400, True), answer)
+        with tempfile.NamedTemporaryFile('w', suffix='.toml') as file:
+            file.write(power.read_text(encoding='utf-8').replace('idle = "1.2 W"', 'idle = "-1.2 W"'))
+            file.flush()
+            with self.assertRaisesRegex(RuntimeError, "line 6: 'idle' must be text with a number from 0 up"):
+                Server('--device-file', file.name)
+
     def test_a_deadline_chooses_a_level_and_the_answer_says_which(self):
         with Server('--http-port', 0, *self.TABLE) as server:
             client = Client(server)

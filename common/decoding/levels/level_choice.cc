@@ -79,13 +79,26 @@ Result<std::size_t> named_level(std::span<const LevelProfile> profile, const std
   return not_found("there is no level " + printable(name) + " here; there are " + known);
 }
 
+Status energy_as_time(const AnswerSize& size, Slo& slo) {
+  if (!slo.energy_j) return {};
+  if (size.watts <= 0) {
+    return invalid_argument(
+        "slo.energy_j: what this device takes of power is not known. Remedy: time_ms, or start "
+        "the program with --device-file");
+  }
+  const double limit = 1e3 * *slo.energy_j / size.watts + size.waited_ms;
+  slo.time_ms = std::min(slo.time_ms.value_or(limit), limit);
+  return {};
+}
+
 }  // namespace
 
 Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const LevelWish& wish,
                                  const AnswerSize& size, std::optional<std::int64_t> usual_length,
                                  double least_quality) {
   OUTRIDER_RETURN_IF_ERROR(check_slo(wish.slo));
-  const Slo slo = wish.slo.chooses_level() ? wish.slo : Slo();
+  Slo slo = wish.slo.chooses_level() ? wish.slo : Slo();
+  OUTRIDER_RETURN_IF_ERROR(energy_as_time(size, slo));
   OUTRIDER_ASSIGN_OR_RETURN(const LevelCourse course, parse_level_course(wish.level));
   LevelChoice choice;
   choice.least_quality = slo.min_quality.value_or(least_quality);
@@ -103,7 +116,8 @@ Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const Le
   const std::optional<std::int64_t> tokens =
       is_bounded ? std::optional(size.max_tokens) : usual_length;
   if (slo.time_ms && !tokens) {
-    return invalid_argument("slo.time_ms is " + ms(*slo.time_ms) +
+    return invalid_argument((slo.energy_j ? "slo.energy_j allows " : "slo.time_ms is ") +
+                            ms(*slo.time_ms) +
                             ", but neither max_tokens nor an earlier answer says how long this one "
                             "may be. Remedy: max_tokens");
   }
@@ -114,6 +128,7 @@ Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const Le
                    keeps_shares(profile[choice.level], profile.front(), size.prompt_tokens, slo);
     if (choice.keeps || choice.level == last) break;
   }
+  choice.time_limit_ms = slo.time_ms;
   choice.length_assumed = slo.time_ms && !is_bounded;
   choice.expected_tokens = tokens.value_or(0);
   choice.may_switch = slo.time_ms && choice.level < last && !choice.then;

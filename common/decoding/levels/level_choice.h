@@ -3,6 +3,9 @@
 //
 //   ttft = waiting + max(prompt tokens * prefill, pass)        time = ttft + (tokens - 1) * tpot
 //
+// Joules are time at the device's power: energy_j is a limit of the time that answering takes,
+// waiting apart.
+//
 // A level's times are measured on this device. Its tpot is that of its answers here, drafting
 // included, so drafting that pays comes before a smaller level.
 //
@@ -36,6 +39,7 @@ struct AnswerSize {
   std::int64_t prompt_tokens = 0;
   std::int64_t max_tokens = -1;  // -1: no bound
   double waited_ms = 0;          // since the request came
+  double watts = 0;              // of the device while it answers; 0: not known
 };
 
 struct PredictedTimes {
@@ -53,9 +57,10 @@ struct LevelSwitch {
 struct LevelChoice {
   std::size_t level = 0;                 // of the profile
   std::optional<LevelSwitch> then = {};  // as a course says
-  bool may_switch = false;               // to keep time_ms, whatever becomes of the prediction
-  double least_quality = 0;              // of a level to switch to
-  std::int64_t expected_tokens = 0;      // of the answer; 0: not known
+  bool may_switch = false;               // to keep that time, whatever becomes of the prediction
+  std::optional<double> time_limit_ms = {};  // time_ms, or that in which energy_j is used up
+  double least_quality = 0;                  // of a level to switch to
+  std::int64_t expected_tokens = 0;          // of the answer; 0: not known
   PredictedTimes predicted;
   bool keeps = true;            // what was asked for
   bool length_assumed = false;  // by earlier answers, where the request has no max_tokens
@@ -65,7 +70,8 @@ struct LevelChoice {
 // one. profile: the levels, full first. usual_length: of earlier answers; nothing: there were none.
 // least_quality: where the wish names none.
 // Errors: those of check_slo() and parse_level_course(); NOT_FOUND listing the levels;
-// INVALID_ARGUMENT for time_ms without any length, and for a strict objective that no level (or not
+// INVALID_ARGUMENT for time_ms or energy_j without any length, for energy_j where the power is not
+// known, and for a strict objective that no level (or not
 // the named one) keeps, with the best that there is.
 Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const LevelWish& wish,
                                  const AnswerSize& size, std::optional<std::int64_t> usual_length,

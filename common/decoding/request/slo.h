@@ -21,6 +21,7 @@ struct Slo {
   std::optional<double> ttft_ms = {};     // to the first token, waiting included
   std::optional<double> tpot_ms = {};     // of each later token
   std::optional<double> time_ms = {};     // of the whole answer
+  std::optional<double> energy_j = {};    // of the whole answer, by the device's power
   std::optional<double> ttft_share = {};  // of reading the prompt
   std::optional<double> tpot_share = {};
   // The least quality of a level that answers for its time (LevelProfile::quality); nothing: as the
@@ -31,7 +32,9 @@ struct Slo {
   // answer itself, by the level that would answer without an objective.
   bool unverified = false;
 
-  bool asks() const { return ttft_ms || tpot_ms || time_ms || ttft_share || tpot_share; }
+  bool asks() const {
+    return ttft_ms || tpot_ms || time_ms || energy_j || ttft_share || tpot_share;
+  }
   // A level, by its times.
   bool chooses_level() const { return asks() && !unverified; }
 };
@@ -43,10 +46,12 @@ struct SloField {
   double most;  // each is above 0
 };
 inline constexpr double kMaxSloMs = 1e9;
+inline constexpr double kMaxSloJoules = 1e9;
 inline constexpr SloField kSloFields[] = {
     {"ttft_ms", &Slo::ttft_ms, kMaxSloMs}, {"tpot_ms", &Slo::tpot_ms, kMaxSloMs},
-    {"time_ms", &Slo::time_ms, kMaxSloMs}, {"ttft_share", &Slo::ttft_share, 1},
-    {"tpot_share", &Slo::tpot_share, 1},   {"min_quality", &Slo::min_quality, 1}};
+    {"time_ms", &Slo::time_ms, kMaxSloMs}, {"energy_j", &Slo::energy_j, kMaxSloJoules},
+    {"ttft_share", &Slo::ttft_share, 1},   {"tpot_share", &Slo::tpot_share, 1},
+    {"min_quality", &Slo::min_quality, 1}};
 
 // nullptr for another name.
 inline std::optional<double>* find_objective(Slo& slo, std::string_view name) {
@@ -58,7 +63,8 @@ inline std::optional<double>* find_objective(Slo& slo, std::string_view name) {
 
 // The objectives that may be named, for errors.
 inline constexpr char kSloNames[] =
-    "ttft_ms, tpot_ms or time_ms in milliseconds, ttft_share or tpot_share from 0 to 1, and beside "
+    "ttft_ms, tpot_ms or time_ms in milliseconds, energy_j in joules, ttft_share or tpot_share "
+    "from 0 to 1, and beside "
     "them min_quality from 0 to 1";
 
 // INVALID_ARGUMENT for an objective that is not above 0 or too large, for a first token that may

@@ -439,8 +439,8 @@ std::vector<RequestField> stream_fields() {
                    return read_service_tier(value, request.params.text.service_tier);
                  })),
       other("slo", type("object"),
-            "The time that an answer may take: time_ms, ttft_ms, tpot_ms, min_quality, strict, "
-            "unverified (docs/elastic.md).",
+            "The time and energy that an answer may take: time_ms, ttft_ms, tpot_ms, energy_j, "
+            "min_quality, strict, unverified (docs/elastic.md).",
             [](const Json& value, Request& request) {
               return read_slo(value, request.params.wish.slo);
             }),

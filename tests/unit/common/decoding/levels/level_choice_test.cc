@@ -41,6 +41,28 @@ TEST(LevelChoice, LargestLevelThatKeepsTheTimeAnswers) {
   EXPECT_EQ(chosen({.slo = {.tpot_ms = 8}}, size).level, 2u);
 }
 
+// At 10 W, 980 ms are 9.8 J and 568 ms 5.68.
+TEST(LevelChoice, LargestLevelThatKeepsTheEnergyAnswers) {
+  const AnswerSize size{.prompt_tokens = 100, .max_tokens = 40, .watts = 10};
+  EXPECT_EQ(chosen({.slo = {.energy_j = 9.8}}, size).level, 0u);
+  EXPECT_EQ(chosen({.slo = {.energy_j = 9.7}}, size).level, 1u);
+  EXPECT_EQ(chosen({.slo = {.energy_j = 5.6}}, size).level, 2u);
+  EXPECT_DOUBLE_EQ(*chosen({.slo = {.energy_j = 9.7}}, size).time_limit_ms, 970);
+  EXPECT_EQ(chosen({.slo = {.time_ms = 600, .energy_j = 9.8}}, size).level, 1u) << "both hold";
+  AnswerSize waited = size;
+  waited.waited_ms = 500;
+  EXPECT_EQ(chosen({.slo = {.energy_j = 9.8}}, waited).level, 0u) << "waiting computes nothing";
+}
+
+TEST(LevelChoice, EnergyNeedsThePowerAndALength) {
+  const LevelWish wish{.slo = {.energy_j = 5}};
+  EXPECT_THAT(refused(wish, {.prompt_tokens = 100, .max_tokens = 40}).message(),
+              HasSubstr("--device-file"));
+  EXPECT_THAT(refused(wish, {.prompt_tokens = 100, .watts = 10}).message(),
+              HasSubstr("slo.energy_j allows 500 ms"));
+  EXPECT_THAT(refused({.slo = {.energy_j = -1}}).message(), HasSubstr("slo.energy_j is -1"));
+}
+
 TEST(LevelChoice, WaitingInTheQueueCounts) {
   const LevelWish wish{.slo = {.time_ms = 980}};
   EXPECT_EQ(chosen(wish, {.prompt_tokens = 100, .max_tokens = 40, .waited_ms = 1}).level, 1u);

@@ -74,7 +74,8 @@ TEST(OpenaiRequest, ReadsTheTimeThatAnAnswerMayTake) {
   EXPECT_EQ(request->params.wish.slo.time_ms, 800);
   EXPECT_FALSE(request->params.wish.slo.ttft_ms);
   EXPECT_TRUE(request->params.wish.slo.strict);
-  for (const char* slo : {"{}", "5", R"({"strict":true})", R"({"time_ms":0})", R"({"tpot_ms":-1})",
+  EXPECT_EQ(chat(R"("slo":{"energy_j":2.5})")->params.wish.slo.energy_j, 2.5);
+  for (const char* slo : {"{}", R"({"energy_j":0})", R"({"energy_j":"few"})", "5", R"({"strict":true})", R"({"time_ms":0})", R"({"tpot_ms":-1})",
                           R"({"tpot_ms":"fast"})", R"({"other":1})"}) {
     const auto refused = chat(std::string(R"("slo":)") + slo);
     EXPECT_THAT(refused.status().message(), HasSubstr("slo")) << slo;

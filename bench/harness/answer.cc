@@ -21,7 +21,7 @@ constexpr std::array kSummed = {
     &AnswerFigures::rounds,      &AnswerFigures::drafted,      &AnswerFigures::accepted,
     &AnswerFigures::draft_steps, &AnswerFigures::draft_ms,     &AnswerFigures::draft_overruns,
     &AnswerFigures::payload_up,  &AnswerFigures::payload_down, &AnswerFigures::wire_up,
-    &AnswerFigures::wire_down};
+    &AnswerFigures::wire_down,   &AnswerFigures::joules,       &AnswerFigures::device_joules};
 
 Status not_known(const char* figure) {
   return data_loss(std::string("the last line of outrider-edge does not know the figure \"") +
@@ -107,6 +107,20 @@ std::optional<double> AnswerFigures::wire_up_per_token() const {
   return ratio(wire_up, all_tokens);
 }
 
+std::optional<double> AnswerFigures::joules_per_token() const {
+  return joules > 0 ? ratio(joules, all_tokens) : std::nullopt;
+}
+
+std::optional<double> AnswerFigures::device_joules_per_token() const {
+  return device_joules > 0 ? ratio(device_joules, all_tokens) : std::nullopt;
+}
+
+void add_energy(const AnswerEnergy& energy, EdgeAnswer& answer) {
+  answer.energy = energy;
+  answer.figures.joules = energy.joules;
+  answer.figures.device_joules = energy.device.sum();
+}
+
 std::optional<double> AnswerFigures::miss_rate() const {
   if (!predraft) return std::nullopt;
   const auto verdicts = static_cast<double>(predraft->verdicts);
@@ -176,16 +190,22 @@ std::optional<Estimate> estimate(std::span<const AnswerFigures> answers,
   });
 }
 
-std::optional<Estimate> speedup(std::span<const AnswerFigures> base,
-                                std::span<const AnswerFigures> answers) {
+std::optional<Estimate> improvement(std::span<const AnswerFigures> base,
+                                    std::span<const AnswerFigures> answers,
+                                    std::optional<double> (AnswerFigures::*figure)() const) {
   OUTRIDER_CHECK(base.size() == answers.size());
   return bootstrap(answers.size(),
                    [&](std::span<const std::size_t> indices) -> std::optional<double> {
-                     const std::optional<double> slow = sum_at(base, indices).tpot_ms();
-                     const std::optional<double> fast = sum_at(answers, indices).tpot_ms();
-                     if (!slow || !fast || *fast <= 0) return std::nullopt;
-                     return *slow / *fast;
+                     const std::optional<double> much = (sum_at(base, indices).*figure)();
+                     const std::optional<double> little = (sum_at(answers, indices).*figure)();
+                     if (!much || !little || *little <= 0) return std::nullopt;
+                     return *much / *little;
                    });
+}
+
+std::optional<Estimate> speedup(std::span<const AnswerFigures> base,
+                                std::span<const AnswerFigures> answers) {
+  return improvement(base, answers, &AnswerFigures::tpot_ms);
 }
 
 AnswerFigures sum_at(std::span<const AnswerFigures> answers, std::span<const std::size_t> indices) {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/cost/energy.h"
 #include "bench/stats/statistics.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
@@ -43,6 +44,9 @@ struct AnswerFigures {
   double payload_down = 0;
   double wire_up = 0;  // TCP payload, measured by the emulated link
   double wire_down = 0;
+  // Modelled, of the whole answer; 0 without a model.
+  double joules = 0;
+  double device_joules = 0;
   std::optional<PredraftStats> predraft;
   // The counts of all passes, including the prefill.
   CountsByBranch drafted_per_branch;
@@ -58,6 +62,8 @@ struct AnswerFigures {
   std::optional<double> acceptance() const;
   std::optional<double> passes_per_token() const;
   std::optional<double> wire_up_per_token() const;
+  std::optional<double> joules_per_token() const;
+  std::optional<double> device_joules_per_token() const;
   // The paper's r: the share of verdicts whose next round was not completely in the cache.
   std::optional<double> miss_rate() const;
   std::optional<double> exit_hit_rate() const;  // 1 - r
@@ -76,7 +82,12 @@ struct EdgeAnswer {
   std::string trace = {};  // its Chrome trace (metrics/timeline.h); empty: none was recorded
   // The link's counts meanwhile; nothing if we did not emulate it.
   std::optional<LinkCounts> link = {};
+  // Nothing without a model of the devices' power.
+  std::optional<AnswerEnergy> energy = {};
 };
+
+// Takes the energy into the answer and its figures.
+void add_energy(const AnswerEnergy& energy, EdgeAnswer& answer);
 
 // The share of an answer's tokens that were decoded with speculation on.
 double speculation_share(const AnswerRecord& record);
@@ -96,7 +107,13 @@ inline std::optional<Estimate> tpot_of(std::span<const AnswerFigures> answers) {
   return estimate(answers, &AnswerFigures::tpot_ms);
 }
 
-// The ratio of the speeds of `answers` and `base`, with each prompt compared with itself.
+// A figure of `base` over that of `answers`, with each prompt compared with itself; nothing if one
+// of them is missing or 0.
+std::optional<Estimate> improvement(std::span<const AnswerFigures> base,
+                                    std::span<const AnswerFigures> answers,
+                                    std::optional<double> (AnswerFigures::*figure)() const);
+
+// The ratio of the speeds of `answers` and `base`.
 std::optional<Estimate> speedup(std::span<const AnswerFigures> base,
                                 std::span<const AnswerFigures> answers);
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/cost/energy.h"
 #include "bench/lab/outside_strategy.h"
 #include "common/base/enum_names.h"
 #include "common/decoding/drafting/growth_policy.h"
@@ -91,6 +92,7 @@ struct GridVariant {
   bool server_draft_alone = false;  // the server's draft model has a device of its own
   std::string best_of = {};         // the contender of which this is one variant; the best counts
   std::optional<int> fan_out = {};  // mirror
+  Optimize optimize = Optimize::kLatency;
   // fsd, mirror: if not set, the edge's and the server's own defaults.
   std::optional<int> workers = {};  // hypotheses per draft pass
   std::optional<QueueOrder> client_queue = {};
@@ -137,6 +139,7 @@ struct GridPlan {
   // Each edge is connected before its answer begins, as one of `serve` that has answered before.
   // Virtual clock only.
   bool connected = false;
+  std::optional<EnergyModel> energy = {};  // of the answers' devices. Virtual clock only
   // The flags that every edge has, plain decoding's too: "--json-schema={}". By real programs only.
   std::vector<std::string> edge_flags = {};
   std::vector<GridSetting> settings = {};

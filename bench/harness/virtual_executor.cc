@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "bench/edges/bench_edge.h"
+#include "bench/harness/answer_energy.h"
 #include "bench/harness/delivery.h"
 #include "bench/harness/law.h"
 #include "bench/paces/paces.h"
@@ -194,12 +195,20 @@ Result<std::unique_ptr<VirtualExecutor>> VirtualExecutor::create(const GridPlan&
 
 VirtualExecutor::VirtualExecutor(const GridPlan& plan, Parts parts)
     : plan_(plan),
+      energy_(plan.energy),
       target_(std::move(parts.target)),
       draft_(std::move(parts.draft)),
       exits_(std::move(parts.exits)),
       tokenizer_(std::move(parts.tokenizer)),
       prompts_(std::move(parts.prompts)),
-      form_(std::move(parts.form)) {}
+      form_(std::move(parts.form)) {
+  if (!energy_) return;
+  const auto bytes_of = [](const MemoizedModel& model) {
+    return static_cast<double>(model.info().weight_bytes);
+  };
+  energy_->draft_step_bytes = energy_->draft_step_bytes.value_or(bytes_of(draft_));
+  energy_->target_pass_bytes = energy_->target_pass_bytes.value_or(bytes_of(target_));
+}
 
 void VirtualExecutor::use_prompt(std::size_t prompt) {
   if (prompt_ == prompt) return;
@@ -219,6 +228,8 @@ SimEdgeSetup VirtualExecutor::setup_of(const GridVariant& variant, std::size_t p
   speculated.strategy = variant.strategy;
   if (variant.client_queue) speculated.queue = *variant.client_queue;
   if (variant.fan_out) speculated.fan_out = *variant.fan_out;
+  speculated.optimize = variant.optimize;
+  if (energy_) speculated.energy = energy_weights(*energy_);
   speculated.gamma = gamma_of(variant);
   decoding.tokenizer_hash = tokenizer_.content_hash();
   decoding.speculation.token_bound = tokenizer_.vocab_size();
@@ -304,6 +315,7 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer, decode(variant, setting, job.prompt, wire,
                                                          traced ? &recorder : nullptr, &text));
   const std::optional<DeadlineDecorator::Given> given = answer.given;
+  const Activity activity = std::move(answer.activity);
   AnswerRecord at_user =
       record_of(std::move(answer), variant.strategy, variant.name, draft_.info().name);
   at_user.text = text.text();
@@ -322,6 +334,9 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   edge.figures.wire_up = static_cast<double>(edge.record.traffic->bytes.framed_up);
   edge.figures.wire_down = static_cast<double>(edge.record.traffic->bytes.framed_down);
   if (wire != nullptr) edge.link = wire->counts();
+  if (energy_) {
+    add_energy(energy_of(*energy_, variant.place, activity, edge.record), edge);
+  }
   return edge;
 }
 

@@ -82,6 +82,7 @@ class VirtualExecutor final : public AnswerExecutor {
   }
 
   const GridPlan& plan_;
+  std::optional<EnergyModel> energy_;  // the plan's, with the sizes of the models
   MemoizedModel target_;
   MemoizedModel draft_;
   const std::unique_ptr<ExitHeads> exits_;  // null: none

@@ -37,6 +37,31 @@ AnswerUse use_of(std::span<const EdgeAnswer* const> answers) {
 
 namespace {
 
+// Nothing if no answer has one.
+std::optional<CellEnergy> energy_of(std::span<const EdgeAnswer* const> answers) {
+  CellEnergy energy;
+  std::vector<AnswerFigures> figures;
+  for (const EdgeAnswer* answer : answers) {
+    if (!answer->energy) continue;
+    figures.push_back(answer->figures);
+    energy.mean.device += answer->energy->device;
+    energy.mean.joules += answer->energy->joules;
+    if (!answer->energy->server) continue;
+    if (!energy.mean.server) energy.mean.server.emplace();
+    *energy.mean.server += *answer->energy->server;
+  }
+  const AnswerFigures sum = sum_of(figures);
+  if (sum.all_tokens <= 0) return std::nullopt;
+  const double share = 1 / static_cast<double>(figures.size());
+  energy.mean.device = energy.mean.device * share;
+  if (energy.mean.server) energy.mean.server = *energy.mean.server * share;
+  energy.mean.joules *= share;
+  energy.tokens_per_answer = sum.all_tokens * share;
+  energy.joules_per_token = estimate(figures, &AnswerFigures::joules_per_token);
+  energy.device_joules_per_token = estimate(figures, &AnswerFigures::device_joules_per_token);
+  return energy;
+}
+
 // Figures of one request, gathered over a cell.
 struct Samples {
   std::vector<double> ttft, tpot, inter_chunk, e2el, rtt;
@@ -195,6 +220,7 @@ CellReport gather(const GridPlan& plan, const GridResult& result, const ServiceL
     cell.agreement = agreements / static_cast<double>(answers.size());
   }
   cell.use = use_of(answers);
+  cell.energy = energy_of(answers);
   cell.accepted_by_position = accepted_by_position(answers);
   return cell;
 }
@@ -240,6 +266,14 @@ Json to_json(const Spread& spread) {
 }
 
 namespace {
+
+Json to_json(const CellEnergy& energy) {
+  return {{"joules_per_token", json_or_null(energy.joules_per_token)},
+          {"device_joules_per_token", json_or_null(energy.device_joules_per_token)},
+          {"joules_per_answer", energy.mean.joules},
+          {"device_parts", write_json(energy.mean.device)},
+          {"server_parts", write_json(energy.mean.server)}};
+}
 
 Json to_json(const ByDeadline& counts) {
   return {{"whole", counts.whole()},
@@ -305,6 +339,7 @@ Json to_json(const CellReport& cell, RunClock clock) {
           {"wire_down_per_token", per_token(sum.wire_down)},
           {"use", write_json(cell.use)},
           {"cost", cell.cost ? to_json(*cell.cost) : Json()},
+          {"energy", cell.energy ? to_json(*cell.energy) : Json()},
           {"samples", write_json(cell.samples)}};
 }
 

@@ -41,6 +41,13 @@ struct ServiceLimits {
   bool kept_by(const AnswerRecord& record) const;
 };
 
+// The modelled energy of a cell's requests; the mean of those that did not fail.
+struct CellEnergy {
+  AnswerEnergy mean = {};
+  double tokens_per_answer = 0;
+  std::optional<Estimate> joules_per_token, device_joules_per_token;
+};
+
 // The values of one request that a later comparison needs.
 struct RequestSample {
   std::uint64_t prompt = 0;
@@ -94,6 +101,7 @@ struct CellReport {
   std::optional<double> rtt_p50_ms;    // measured by the edges
   AnswerUse use;                       // what the requests that did not fail used
   std::optional<CellCost> cost;        // by a file of prices, if one was given
+  std::optional<CellEnergy> energy;    // by device files, if they were given
   std::optional<LinkCounts> link;      // its counts during these requests
   AnswerFigures sum;                   // of the requests that all variants answered
   std::optional<Estimate> tokens_per_s;

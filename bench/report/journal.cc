@@ -30,6 +30,7 @@ struct RequestLine {
   double wire_up = 0;
   double wire_down = 0;
   std::optional<LinkCounts> link;
+  std::optional<AnswerEnergy> energy;
   std::optional<AnswerRecord> answer;
 
   template <typename Self, typename Visitor>
@@ -44,6 +45,7 @@ struct RequestLine {
     field("wire_up", self.wire_up);
     field("wire_down", self.wire_down);
     field("link", self.link);
+    field("energy", self.energy);
     field("answer", self.answer);
   }
 };
@@ -91,6 +93,7 @@ Json request_json(const GridPlan& plan, const FinishedAnswer& answer) {
                    .wire_up = answer.answer.figures.wire_up,
                    .wire_down = answer.answer.figures.wire_down,
                    .link = answer.answer.link,
+                   .energy = answer.answer.energy,
                    .answer = {}};
   if (!answer.failed()) line.answer = answer.answer.record;
   Json json = write_json(line);
@@ -124,6 +127,7 @@ Result<FinishedAnswer> read_request(const Json& json, const std::string& where) 
   answer.answer.figures.wire_down = line.wire_down;
   if (json.contains("trace")) answer.answer.trace = json["trace"].dump();
   answer.answer.link = line.link;
+  if (line.energy) add_energy(*line.energy, answer.answer);
   return answer;
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "bench/report/cost_report.h"
+#include "bench/report/energy_report.h"
 #include "common/base/files.h"
 #include "common/base/posix.h"
 
@@ -90,7 +91,10 @@ constexpr const char* kColumns[] = {"setting",
                                     "cost/gpu_shared",
                                     "cost/gpu_reserved",
                                     "cost/link",
-                                    "cost/device"};
+                                    "cost/device",
+                                    "energy/joules_per_token/value",
+                                    "energy/device_joules_per_token/value",
+                                    "energy/joules_per_answer"};
 
 std::string csv_field(const Json& value) {
   if (value.is_null()) return "";
@@ -180,6 +184,7 @@ Json report_json(const RunReport& report) {
           {"limits", limits_json(run.limits)},
           {"valid", report.valid},
           {"prices_of", report.prices ? Json(report.prices->date) : Json()},
+          {"energy", to_json(report.energy)},
           {"break_even", std::move(stops)},
           {"bars", to_json(report.bars)},
           {"cells", std::move(cells)}};
@@ -249,6 +254,7 @@ std::string report_markdown(const RunReport& report) {
   }
   text += deadline_lines(report);
   text += cost_markdown(report);
+  text += energy_markdown(report.energy, report.cells);
   if (!report.bars.empty()) text += "\n## Bars\n\n";
   for (const Bar& bar : report.bars) text += "- " + bar.to_string() + "\n";
   return text;

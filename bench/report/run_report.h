@@ -56,6 +56,7 @@ struct RunReport {
   std::vector<CellReport> cells = {};
   std::vector<Bar> bars = {};
   std::optional<Prices> prices = {};            // if given, cells have costs
+  std::optional<EnergyModel> energy = {};       // if given, cells have an energy
   bool valid = true;                            // all texts are plain decoding's
   std::string inconclusive = {};                // why the run is no evidence; empty: it is evidence
   std::vector<FinishedAnswer> examples = {};    // of the first prompt in each cell, for a time line

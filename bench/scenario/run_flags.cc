@@ -178,6 +178,11 @@ Status check_flags(const RunFlags& flags) {
         "--slo-unverified is what there is of an answer by --deadline-ms, which is missing. "
         "Remedy: --deadline-ms 800, or another time");
   }
+  if (!flags.energy.device_file.empty() && flags.clock != RunClock::kVirtual) {
+    return invalid_argument(
+        "--device-file: what each part does when is known in virtual time only. Remedy: "
+        "--clock virtual, or leave it out: an edge reports what its machine measures");
+  }
   if (!flags.networks.empty() && !flags.delays_ms.empty()) {
     return invalid_argument(
         "--network and --delay-ms contradict each other: a network has its own delay. Remedy: "
@@ -254,6 +259,11 @@ Status check_variants(const std::vector<GridVariant>& variants, const RunFlags& 
           "--strategy " + variant.name +
           "=..: a program decides in virtual time only. Remedy: --clock virtual");
     }
+    if (variant.optimize == Optimize::kEnergy && flags.energy.device_file.empty()) {
+      return invalid_argument("--strategy " + variant.name +
+                              " weighs what a device file says. Remedy: --device-file FILE, one of "
+                              "bench/cost/devices or your own");
+    }
     const bool emulated = variant.server_drafts != DraftSource::kNone || variant.drafts_blocks ||
                           variant.place == DraftPlace::kStrongEdge;
     if (emulated && flags.clock != RunClock::kVirtual) {
@@ -306,7 +316,8 @@ void add_compared_flags(CLI::App& command, RunFlags& flags) {
           "edge); mirror-sd: Mirror-SD; ar-server, mirror-server: the server drafts too "
           "(ar-server-model, ar-server-lookup: by one source; ar-server-alone, "
           "mirror-server-alone: a draft model on a device of its own); mirror-plain, mirror-exits, "
-          "mirror-fanout: mirror without both, or with one; NAME=COMMAND: what a program decides "
+          "mirror-fanout: mirror without both, or with one; mirror-energy: mirror with --optimize "
+          "energy, by --device-file; NAME=COMMAND: what a program decides "
           "(docs/lab.md)")
       ->delimiter(',')
       ->group(kGridGroup);
@@ -399,6 +410,7 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
           "Prices of tokens, GPU hours, bytes and power (a dated TOML file, as for `price`): "
           "the report lists the costs of answers")
       ->group(kReportGroup);
+  add_energy_flags(command, flags.energy, kReportGroup);
   command.add_flag("--fresh", flags.fresh, "Discard the results of an earlier run in --out")
       ->group(kReportGroup);
   command.add_flag("--json", flags.json, "Print only the line of JSON, no table")
@@ -451,6 +463,7 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
       }
     }
   }
+  OUTRIDER_ASSIGN_OR_RETURN(run.plan.energy, energy_model(flags.energy, flags.grid.plan.threads));
   if (flags.slo_unverified) run.plan.unverified_by_ms = flags.limits.e2el_ms;
   OUTRIDER_RETURN_IF_ERROR(check_plan(run.plan));
   return run;

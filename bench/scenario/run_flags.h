@@ -13,6 +13,7 @@
 #include "bench/harness/grid.h"
 #include "bench/harness/grid_flags.h"
 #include "bench/report/cell_report.h"
+#include "bench/scenario/energy_flags.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -54,6 +55,7 @@ struct RunFlags {
   std::string out;         // a folder; empty: nothing is kept
   std::string html;        // a file; empty: none
   std::string price_file;  // a TOML file; empty: no costs
+  EnergyFlags energy;
   bool fresh = false;
   bool json = false;
   std::string corrupted;  // a test hook: a variant; empty: none

@@ -23,6 +23,7 @@
 #include "bench/harness/virtual_executor.h"
 #include "bench/probe/tcp_probe.h"
 #include "bench/report/cost_report.h"
+#include "bench/report/energy_report.h"
 #include "bench/report/html/page.h"
 #include "bench/report/journal.h"
 #include "bench/report/run_progress.h"
@@ -54,6 +55,22 @@ std::string hash_of(const std::vector<std::string>& prompts) {
 Json model_json(const std::string& path) {
   const auto files = load_model_files(path, {});
   return {{"path", path}, {"fingerprint", files.ok() ? Json((*files)->fingerprint) : Json()}};
+}
+
+// The whole model: another file's joules are those of another run.
+Json energy_identity(const GridPlan& plan) {
+  if (!plan.energy) return {};
+  const auto device = [](const DevicePower& power) -> Json {
+    return {power.name,          power.idle_w,          power.core_w,
+            power.gpu_w,         power.dram_j_per_byte, power.flash_j_per_byte,
+            power.up_j_per_byte, power.down_j_per_byte, power.tail_s,
+            power.tail_w,        power.cores,           name_of(power.computes)};
+  };
+  return {
+      {"device", device(plan.energy->device)},
+      {"server", plan.energy->server ? device(*plan.energy->server) : Json()},
+      {"bytes",
+       {write_json(plan.energy->draft_step_bytes), write_json(plan.energy->target_pass_bytes)}}};
 }
 // The settings by which two runs are the same one: the first line of a journal.
 
@@ -91,6 +108,7 @@ Json run_identity(const RunFlags& flags, const GridPlan& plan) {
           {"unverified_by_ms", write_json(plan.unverified_by_ms)},
           {"grammar", plan.grammar},
           {"connected", plan.connected},
+          {"energy", energy_identity(plan)},
           {"prompts_sha256", hash_of(plan.prompts)},
           {"settings", std::move(settings)},
           {"variants", std::move(variants)}};
@@ -178,6 +196,7 @@ Json measure_links(const RunFlags& flags, const GridPlan& plan) {
 }
 
 constexpr const char* kFast = "mirror";
+constexpr const char* kFrugal = "mirror-energy";
 constexpr const char* kPlain = "ar";
 
 std::string never_slower_at(const GridSetting& setting) {
@@ -194,6 +213,21 @@ std::vector<Bar> bars_of(const GridResult& result, const GridExperiment& experim
     if (ratio) bars.push_back({never_slower_at(setting), *ratio, kNeverSlower});
   }
   return bars;
+}
+
+// Modelled joules: --optimize energy never takes more than --optimize latency.
+void add_energy_bars(const GridResult& result, const GridPlan& plan, std::vector<Bar>& bars) {
+  for (const GridSetting& setting : plan.settings) {
+    const GridCell *fast = result.find(setting.name, kFast),
+                   *frugal = result.find(setting.name, kFrugal);
+    if (fast == nullptr || frugal == nullptr) continue;
+    const auto ratio =
+        improvement(fast->answers, frugal->answers, &AnswerFigures::joules_per_token);
+    if (!ratio) continue;
+    bars.push_back({fmt::format("joules of {} over those of {} at {} (modelled)", kFast, kFrugal,
+                                setting.name),
+                    *ratio, 1});
+  }
 }
 
 // On networks: what is missing of the profile's impairments, and of answers.
@@ -236,6 +270,7 @@ RunReport report_of(const RunFlags& flags, const RunDescription& run,
   RunReport report{.run = run};
   report.cells = cell_reports(plan, result, flags.limits);
   report.bars = bars_of(result, experiment);
+  add_energy_bars(result, plan, report.bars);
   add_deadline_bars(report.cells, report.bars);
   report.valid = result.mismatches == 0;
   for (const FinishedAnswer& answer : result.finished) {
@@ -412,6 +447,7 @@ Result<CheckOutcome> run_strategies(const RunOptions& options) {
   outcome.passed = true;
   RunReport report = report_of(flags, description, experiment, result);
   report.prices = prices;
+  report.energy = plan.energy;
   if (prices) price_cells(*prices, report.cells);
   outcome.figures = {{"clock", name_of(flags.clock)},
                      {"summary", summary_json(result, experiment.paces)},
@@ -425,8 +461,11 @@ Result<CheckOutcome> run_strategies(const RunOptions& options) {
   outcome.json_wanted = flags.json;
   if (!flags.json) {
     const bool at_paces = flags.networks.empty();  // where the paper has figures to compare with
-    std::fputs((at_paces ? table(result, experiment.paces) : report_markdown(report)).c_str(),
-               stdout);
+    std::fputs(
+        (at_paces ? table(result, experiment.paces) + energy_markdown(report.energy, report.cells)
+                  : report_markdown(report))
+            .c_str(),
+        stdout);
   }
   write_reports(flags, report, outcome);
   return outcome;

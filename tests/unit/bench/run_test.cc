@@ -96,6 +96,52 @@ TEST(BenchRunTest, WrongUsageIsToldBeforeAnythingIsTimed) {
   EXPECT_THAT(measured.err, HasSubstr("Remedy: --exit-cost"));
 }
 
+// Each answer's parts, which a run keeps, sum to its whole, which is computed over time.
+TEST(BenchRunTest, TheEnergyOfAnswersIsModelledPartByPart) {
+  const std::string out = testing::TempDir() + "bench_energy";
+  std::filesystem::remove_all(out);
+  std::vector<std::string> arguments = command("run");
+  for (const char* flag : {"--network=lte,wifi", "--strategy=ar,sd,mirror,sd-cloud,edge-only",
+                           "--clock=virtual", "--exit-cost=1", "--json"}) {
+    arguments.emplace_back(flag);
+  }
+  const std::string devices = source_dir() + "/bench/cost/devices";
+  arguments.push_back("--device-file=" + devices + "/phone.toml");
+  arguments.push_back("--server-file=" + devices + "/a100-share.toml");
+  arguments.push_back("--out=" + out);
+  const FinishedProcess first = bench(arguments), resumed = bench(arguments);
+  ASSERT_THAT(first.err, HasSubstr("report.md"));
+  const auto sum = [](const Json& parts) {
+    double joules = 0;
+    for (const auto& [part, value] : parts.items()) joules += value.get<double>();
+    return joules;
+  };
+  std::ifstream journal(out + "/requests.jsonl");
+  std::string line;
+  int answers = 0;
+  std::getline(journal, line);  // the run
+  while (std::getline(journal, line)) {
+    const Json request = *parse_json(line, "a request");
+    const Json& energy = request["energy"];
+    const double whole = energy["joules"];
+    const double server = energy["server"].is_null() ? 0 : sum(energy["server"]);
+    EXPECT_NEAR(sum(energy["device"]) + server, whole, 1e-9 * whole) << line;
+    EXPECT_EQ(energy["server"].is_null(), request["variant"] == "edge-only");
+    ++answers;
+  }
+  EXPECT_EQ(answers, 10);
+  const Json cells = parse_json(text_of(out + "/report.json"), "the report")->at("cells");
+  const auto parts = [&](std::size_t cell) { return cells[cell]["energy"]["device_parts"]; };
+  EXPECT_EQ(parts(0)["compute"], 0) << "ar drafts nothing";
+  EXPECT_GT(parts(1)["compute"], 0);
+  EXPECT_GT(parts(2)["compute"], parts(1)["compute"]) << "mirror drafts ahead";
+  EXPECT_EQ(parts(3)["compute"], 0) << "sd-cloud drafts on the server";
+  EXPECT_EQ(parts(4)["radio"], 0) << "edge-only sends nothing";
+  EXPECT_THAT(text_of(out + "/report.md"), HasSubstr("## Energy, modelled"));
+  EXPECT_THAT(text_of(out + "/report.md"), HasSubstr("estimates: idle"));
+  EXPECT_EQ(last_line(first.out)["cells"], last_line(resumed.out)["cells"]);
+}
+
 // A resumed run keeps the cost with which it began.
 TEST(BenchRunTest, WithoutAFlagTheExitsOfTheTargetAreTimed) {
   const std::string out = testing::TempDir() + "bench_exit_cost";

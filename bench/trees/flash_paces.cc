@@ -22,13 +22,14 @@ PaceCurve pass_curve(double one, double sixteen, double thirty_two) {
                              {kPassRows, thirty_two + slope * (kPassRows - 32)}});
 }
 
-NamedFlashPace lever_pace(const char* name, int layers, double head_share,
+NamedFlashPace lever_pace(const char* name, int layers, double head_share, double bytes,
                           const LeverTimes& times) {
   return {.name = name,
           .device = {.layers = layers,
                      .read_ms = times.read_ms,
                      .head_share = head_share,
-                     .compute = pass_curve(times.compute_ms, times.rows16_ms, times.rows32_ms)}};
+                     .compute = pass_curve(times.compute_ms, times.rows16_ms, times.rows32_ms)},
+          .bytes = bytes};
 }
 
 NamedFlashPace edge_pace(const char* name, int layers, double head_share, const LlmcadPair& pair,
@@ -50,10 +51,10 @@ NamedFlashPace edge_pace(const char* name, int layers, double head_share, const 
 // 151,936 x 2,560 of 4.02 G, x 4,096 of 8.19 G and x 5,120 of 14.8 G; 250,112 x 1,024 of 1.2 G;
 // 32,128 x 1,024 of 0.73 G; 50,257 x 1,280 of 0.8 G; 32,000 x 5,120 of 13 G.
 std::vector<NamedFlashPace> flash_paces() {
-  return {lever_pace("lever-llama31-8b", 32, 0.065, lever_times("Llama-3.1-8B")),
-          lever_pace("lever-qwen3-8b", 36, 0.076, lever_times("Qwen3-8B")),
-          lever_pace("lever-qwen3-4b", 36, 0.097, lever_times("Qwen3-4B")),
-          lever_pace("lever-qwen3-14b", 40, 0.053, lever_times("Qwen3-14B")),
+  return {lever_pace("lever-llama31-8b", 32, 0.065, 4.0e9, lever_times("Llama-3.1-8B")),
+          lever_pace("lever-qwen3-8b", 36, 0.076, 4.1e9, lever_times("Qwen3-8B")),
+          lever_pace("lever-qwen3-4b", 36, 0.097, 2.0e9, lever_times("Qwen3-4B")),
+          lever_pace("lever-qwen3-14b", 40, 0.053, 7.4e9, lever_times("Qwen3-14B")),
           edge_pace("mt5-tx2", 24, 0.21, llmcad_pair("mT5-Large")),
           edge_pace("t5-tx2", 24, 0.045, llmcad_pair("T5-Large")),
           edge_pace("gpt2-tx2", 36, 0.08, llmcad_pair("GPT2-Large")),

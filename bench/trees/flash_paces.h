@@ -1,7 +1,8 @@
 // The phones and boards of LEVER, EdgeLLM and LLMCad as tables: a target that is streamed from
 // flash in each pass, and a draft that stays in memory.
 //
-// Thread rule: values and pure functions. Units: milliseconds. SPDX-License-Identifier: Apache-2.0
+// Thread rule: values and pure functions. Units: milliseconds, bytes. SPDX-License-Identifier:
+// Apache-2.0
 #pragma once
 
 #include <span>
@@ -36,6 +37,9 @@ struct NamedFlashPace {
   // How many times as long reading takes while the draft has a part of the memory. EdgeLLM, section
   // IV-G: 15.2 s for Llama 2 where LLMCad's table 1 has 10.1 s.
   double read_beside_draft = 1;
+  // The whole target's, for its energy: four bits a weight. 0: of a device whose energy is not
+  // modelled.
+  double bytes = 0;
 };
 
 std::vector<NamedFlashPace> flash_paces();

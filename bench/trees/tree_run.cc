@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bench/edges/bench_edge.h"
+#include "bench/harness/answer_energy.h"
 #include "bench/harness/virtual_executor.h"
 #include "bench/lab/shards.h"
 #include "common/decoding/exits/find_exits.h"
@@ -264,9 +265,17 @@ Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchProm
   OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
                             answer_in_virtual_time(devices, std::move(setup)));
   const PruneCounts pruned = answer.pruned;
+  const Activity activity = std::move(answer.activity);
   OUTRIDER_ASSIGN_OR_RETURN(
       EdgeAnswer edge,
       edge_answer_of(record_of(std::move(answer), rival.strategy, rival.name, draft_.info().name)));
+  if (setting.energy && pace.device.read_ms > 0) {
+    const double read = pace.bytes * to_ms(activity.flash_reading) / pace.device.read_ms;
+    EnergyModel model = *setting.energy;
+    model.target_pass_bytes = pace.bytes;
+    const auto passes = static_cast<double>(edge.record.stats.passes);
+    add_energy(energy_from_flash(model, activity, passes, read), edge);
+  }
   return FlashAnswer{std::move(edge), pruned, log.take()};
 }
 
@@ -291,6 +300,7 @@ Result<TreeResults> run_trees(FlashAnswers& flash, const TreeRunOptions& options
   setting.seed = options.seed;
   setting.max_tokens = options.max_tokens;
   setting.tree_size = options.tree_size;
+  setting.energy = options.energy;
   for (const BenchPrompt& prompt : prompts) {
     std::vector<TokenId> expected;
     for (const TreeRival& rival : rivals) {

@@ -69,6 +69,7 @@ class FlashAnswers final {
     std::uint64_t seed = 0;
     Position max_tokens = 96;
     int tree_size = 0;  // most nodes of a tree; 0: the policy's own bound
+    std::optional<EnergyModel> energy = {};
   };
   // memory: what this rival learnt of the device in earlier answers.
   Result<FlashAnswer> answer(const TreeRival& rival, const BenchPrompt& prompt,
@@ -115,6 +116,7 @@ struct TreeRunOptions {
   Position max_tokens = 96;
   int tree_size = 0;  // most nodes of a tree; 0: the policy's own bound
   std::uint64_t seed = 0;
+  std::optional<EnergyModel> energy = {};  // of the device; the answers' figures then have joules
 };
 
 // The results for one file of prompts: by rival, one answer per prompt.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
+#include "bench/checks/paper/reproduce_energy.h"
 #include "bench/checks/paper/reproduce_runs.h"
 #include "bench/checks/paper/tree_study.h"
 #include "bench/cost/cell_cost.h"
@@ -352,6 +353,10 @@ Status reproduce(const ReproduceOptions& options, Findings& findings) {
     TreeStudy study(options);
     return one.run(study, findings);
   }
+  const std::vector<std::string> of_energy = energy_reproductions();
+  if (std::ranges::find(of_energy, options.what) != of_energy.end()) {
+    return reproduce_energy(options, findings);
+  }
   if (options.what == "fsd-table7") return reproduce_table7(options, findings);
   if (options.what == "fsd-table9") return reproduce_table9(options, findings);
   if (options.what == "fsd-fig4") return reproduce_figure4(options, findings);
@@ -372,6 +377,7 @@ std::vector<std::string> reproductions() {
   std::vector<std::string> names = {"fsd-table1", "fsd-table2", "fsd-table5", "fsd-table6",
                                     "fsd-table7", "fsd-table8", "fsd-table9", "fsd-fig4",
                                     "fsd-fig6",   "fsd-fig7"};
+  for (std::string& one : energy_reproductions()) names.push_back(std::move(one));
   for (TreeReproduction& one : tree_reproductions()) names.push_back(std::move(one.name));
   return names;
 }

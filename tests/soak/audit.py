@@ -5,7 +5,7 @@
 
 Honest tokens come from a server in company of eight clients, from the same with drafts of its own, from an edge that drafts
 for it, from flash within a memory budget, from levels (where --elastic names a table), and from the kernels of a GPU by
-fibers (--fiber-tokens). Each forgery is made of one answer of its own, once signed and once without a key, with hashes and
+fibers (--ways). Each forgery is made of one answer of its own, once signed and once without a key, with hashes and
 ending made anew, as a forger would. Speed: one session, plain decoding, 300 tokens.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -79,37 +79,35 @@ def record_at_edge(options, prompts, file, tokens, *flags):
 def honest(options, prompts, folder, outcome):
     """Answers of every way to compute them, each audited on a plain target."""
     draft = ('--model', options.draft) if options.draft else ('--draft-source', 'lookup')
-    packed = pack(options.model, 'auto', folder / 'target.pack')
-    budget = least_budget(packed, '--draft-source', 'none', '-p', 'x')
-    ways = {'a server in company': lambda file, n: record_at_server(options, prompts, file, n),
-            'a server that drafts by look-up': lambda file, n: record_at_server(options, prompts * 2, file, n, '--draft-source', 'lookup'),
-            'flash': lambda file, n: record_at_edge(options, prompts, file, n, '--target', packed, '--memory-budget', f'{budget}MiB',
-                                                    '--draft-source', 'none')}
 
-    def drafted(file, n):
+    def flash(file, tokens):
+        packed = pack(options.model, 'auto', folder / 'target.pack')
+        budget = least_budget(packed, '--draft-source', 'none', '-p', 'x')
+        record_at_edge(options, prompts, file, tokens, '--target', packed, '--memory-budget', f'{budget}MiB', '--draft-source', 'none')
+
+    def drafted(file, tokens):
         with Server(model=options.model) as server:
-            record_at_edge(options, prompts, file, n, '--server', server.address, *draft)
-    ways['an edge that drafts'] = drafted
-    if options.elastic:
-        ways['levels'] = lambda file, n: record_at_edge(options, prompts, file, n, '--target', options.model, '--elastic', options.elastic,
-                                                        '--level', '100,60:60', '--draft-source', 'none')
-    counted = {}
-    for name, record in ways.items():
-        file = folder / f'{name.replace(" ", "-")}.jsonl'
-        record(file, options.tokens // len(ways))
-        table = ('--elastic', options.elastic) if name == 'levels' else ()
-        wrong, (answers, tokens, digests, _), _ = audit(file, options.model, *table)
+            record_at_edge(options, prompts, file, tokens, '--server', server.address, *draft)
+
+    def levels(file, tokens):
+        record_at_edge(options, prompts, file, tokens, '--target', options.model, '--elastic', options.elastic, '--level', '100,60:60',
+                       '--draft-source', 'none')
+
+    # With the share of the tokens that each has.
+    ways = {'company': (0.6, lambda file, tokens: record_at_server(options, prompts, file, tokens, '--draft-source', 'none')),
+            'server-drafts': (0.2, lambda file, tokens: record_at_server(options, prompts, file, tokens)),
+            'edge-drafts': (0.1, drafted), 'flash': (0.02, flash), 'levels': (0.08, levels),
+            'fibers': (0.02, lambda file, tokens: record_at_server(options, prompts, file, tokens, '--device', 'host-cuda'))}
+    counted = outcome.figures['honest'] = {}
+    for name in options.ways.split(','):
+        share, record = ways[name]
+        file = folder / f'{name}.jsonl'
+        record(file, round(options.tokens * share))
+        wrong, (answers, tokens, digests, _), _ = audit(file, options.model, *(('--elastic', options.elastic) if name == 'levels' else ()))
         counted[name] = {'answers': answers, 'tokens': tokens, 'digests': digests, 'alarms': len(wrong)}
+        print(name, counted[name], file=sys.stderr, flush=True)
         for why in wrong.values():
             outcome.fail(f'{name}: {why}')
-    if options.fiber_tokens:
-        file = folder / 'fibers.jsonl'
-        record_at_server(options, prompts, file, options.fiber_tokens, '--device', 'host-cuda')
-        wrong, (answers, tokens, digests, _), _ = audit(file, options.model)
-        counted['kernels of a GPU, by fibers'] = {'answers': answers, 'tokens': tokens, 'digests': digests, 'alarms': len(wrong)}
-        for why in wrong.values():
-            outcome.fail(f'fibers: {why}')
-    outcome.figures['honest'] = counted
 
 
 # --- forgeries: each takes a record's objects, first the terms, and changes one thing -----------------------------------
@@ -306,7 +304,7 @@ def main():
     parser.add_argument('--elastic', default=f'{TARGET}/elastic.json', help='its level table; empty: it has no levels')
     parser.add_argument('--prompts', default=ROOT / 'bench/prompts/robot.jsonl')
     parser.add_argument('--tokens', type=int, default=100_000, help='honest ones')
-    parser.add_argument('--fiber-tokens', type=int, default=2_000, help='of --device host-cuda; 0: none')
+    parser.add_argument('--ways', default='company,server-drafts,edge-drafts,flash,levels,fibers', help='that honest tokens are computed')
     parser.add_argument('--forgeries', type=int, default=1_000)
     parser.add_argument('--flipped-bits', type=int, default=20)
     parser.add_argument('--prompt-characters', type=int, default=1_000, help='of the long prompt whose time a token is the measure')

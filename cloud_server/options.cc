@@ -5,6 +5,7 @@
 
 #include "common/engine/model/devices/device_models.h"
 #include "common/serving/cli/choice.h"
+#include "common/serving/cli/program.h"
 #include "common/serving/cli/quantities.h"
 #include "common/serving/cli/web_flags.h"
 #include "common/serving/record/record_flags.h"
@@ -165,9 +166,9 @@ void add_page_flags(CLI::App& app, ServerFlags& flags) {
                  "TOML of what things cost, for the ledger: date, [api] input, cached-input, "
                  "output; [gpu] dollars-per-hour; [link] dollars-per-mb")
       ->group(kPagesGroup);
-  app.add_option("--device-file", flags.server.device_file,
+  app.add_option("--power-file", flags.server.device_file,
                  "TOML of what this machine's parts take of power, for requests with slo.energy_j")
-      ->group(kPagesGroup);
+      ->group(std::string(kPagesGroup) + kRarelyNeeded);
 }
 
 // The tree of one session has to fit.

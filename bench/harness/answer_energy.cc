@@ -47,11 +47,6 @@ AnswerEnergy summed(const EnergyModel& model, const DeviceWork& device, const De
 
 }  // namespace
 
-EnergyWeights energy_weights(const EnergyModel& model) {
-  return energy_weights(model.device.waiting_w(), model.device.computing_w(model.threads),
-                        model.server ? model.server->computing_w(1) : 0);
-}
-
 AnswerEnergy energy_of(const EnergyModel& model, DraftPlace place, const Activity& activity,
                        const AnswerRecord& record) {
   const double step_bytes = model.draft_step_bytes.value_or(0);

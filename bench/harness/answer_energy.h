@@ -15,10 +15,6 @@ namespace outrider {
 AnswerEnergy energy_of(const EnergyModel& model, DraftPlace place, const Activity& activity,
                        const AnswerRecord& record);
 
-// The weight of computing beside waiting, for --optimize energy. The radio stays awake between
-// tokens.
-EnergyWeights energy_weights(const EnergyModel& model);
-
 // Draft and target on one device: so many passes of the target, with flash_bytes streamed for them.
 AnswerEnergy energy_from_flash(const EnergyModel& model, const Activity& activity, double passes,
                                double flash_bytes);

@@ -29,10 +29,9 @@ struct Contender {
   bool alone = false;  // GridVariant::server_draft_alone
   bool exits = true;
   bool fan_out = true;
-  Optimize optimize = Optimize::kLatency;
 };
 
-constexpr std::array<Contender, 27> kContenders = {
+constexpr std::array<Contender, 26> kContenders = {
     {{"ar", "ar"},
      {"sd", "sd"},
      {"fsd", "fsd"},
@@ -64,8 +63,7 @@ constexpr std::array<Contender, 27> kContenders = {
       .alone = true},
      {.name = "mirror-plain", .strategy = "mirror", .exits = false, .fan_out = false},
      {.name = "mirror-exits", .strategy = "mirror", .fan_out = false},
-     {.name = "mirror-fanout", .strategy = "mirror", .exits = false},
-     {.name = "mirror-energy", .strategy = "mirror", .optimize = Optimize::kEnergy}}};
+     {.name = "mirror-fanout", .strategy = "mirror", .exits = false}}};
 constexpr std::size_t kInAll = 13;  // the first ones
 
 StrategyChoice strategy_of(const Contender& contender) {
@@ -80,7 +78,6 @@ GridVariant base_variant(const Contender& contender) {
   variant.drafts_blocks = contender.blocks;
   variant.server_drafts = contender.server_drafts;
   variant.server_draft_alone = contender.alone;
-  variant.optimize = contender.optimize;
   variant.without_exits = !contender.exits;
   variant.uses_exits = variant.uses_exits && contender.exits;
   if (contender.strategy == "ssd") variant.workers = kSsdWorkers;

@@ -35,7 +35,6 @@ namespace outrider {
 //                             drafts on while the target's pass runs
 //   mirror-plain mirror-exits mirror-fanout   mirror without exits and second guesses, with one of
 //                             the two: what each adds
-//   mirror-energy             mirror with --optimize energy, by the device files of the run
 //   NAME=COMMAND              what another program decides (bench/lab/outside_strategy.h)
 
 // In the order of the list above.

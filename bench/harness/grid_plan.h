@@ -92,7 +92,6 @@ struct GridVariant {
   bool server_draft_alone = false;  // the server's draft model has a device of its own
   std::string best_of = {};         // the contender of which this is one variant; the best counts
   std::optional<int> fan_out = {};  // mirror
-  Optimize optimize = Optimize::kLatency;
   // fsd, mirror: if not set, the edge's and the server's own defaults.
   std::optional<int> workers = {};  // hypotheses per draft pass
   std::optional<QueueOrder> client_queue = {};

@@ -228,8 +228,6 @@ SimEdgeSetup VirtualExecutor::setup_of(const GridVariant& variant, std::size_t p
   speculated.strategy = variant.strategy;
   if (variant.client_queue) speculated.queue = *variant.client_queue;
   if (variant.fan_out) speculated.fan_out = *variant.fan_out;
-  speculated.optimize = variant.optimize;
-  if (energy_) speculated.energy = energy_weights(*energy_);
   speculated.gamma = gamma_of(variant);
   decoding.tokenizer_hash = tokenizer_.content_hash();
   decoding.speculation.token_bound = tokenizer_.vocab_size();

@@ -259,11 +259,6 @@ Status check_variants(const std::vector<GridVariant>& variants, const RunFlags& 
           "--strategy " + variant.name +
           "=..: a program decides in virtual time only. Remedy: --clock virtual");
     }
-    if (variant.optimize == Optimize::kEnergy && flags.energy.device_file.empty()) {
-      return invalid_argument("--strategy " + variant.name +
-                              " weighs what a device file says. Remedy: --device-file FILE, one of "
-                              "bench/cost/devices or your own");
-    }
     const bool emulated = variant.server_drafts != DraftSource::kNone || variant.drafts_blocks ||
                           variant.place == DraftPlace::kStrongEdge;
     if (emulated && flags.clock != RunClock::kVirtual) {
@@ -316,8 +311,7 @@ void add_compared_flags(CLI::App& command, RunFlags& flags) {
           "edge); mirror-sd: Mirror-SD; ar-server, mirror-server: the server drafts too "
           "(ar-server-model, ar-server-lookup: by one source; ar-server-alone, "
           "mirror-server-alone: a draft model on a device of its own); mirror-plain, mirror-exits, "
-          "mirror-fanout: mirror without both, or with one; mirror-energy: mirror with --optimize "
-          "energy, by --device-file; NAME=COMMAND: what a program decides "
+          "mirror-fanout: mirror without both, or with one; NAME=COMMAND: what a program decides "
           "(docs/lab.md)")
       ->delimiter(',')
       ->group(kGridGroup);

@@ -1,8 +1,8 @@
 // The phones and boards of LEVER, EdgeLLM and LLMCad as tables: a target that is streamed from
 // flash in each pass, and a draft that stays in memory.
 //
-// Thread rule: values and pure functions. Units: milliseconds, bytes. SPDX-License-Identifier:
-// Apache-2.0
+// Thread rule: values and pure functions. Units: milliseconds, bytes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <span>

@@ -92,11 +92,10 @@ Status check_levels(const GenerationConfig& config) {
 }
 
 Status check_energy(const GenerationConfig& config) {
-  const bool weighs = config.answer.speculation.optimize == Optimize::kEnergy;
-  if (!config.device_file.empty() || !(weighs || config.answer.wish.slo.energy_j)) return {};
-  return invalid_argument(std::string(weighs ? "--optimize energy" : "--slo energy_j") +
-                          " needs to know what this device takes. Remedy: --device-file FILE (the "
-                          "project has some in bench/cost/devices)");
+  if (!config.device_file.empty() || !config.answer.wish.slo.energy_j) return {};
+  return invalid_argument(
+      "--slo energy_j needs to know what this device takes. Remedy: --power-file FILE (the "
+      "project has some in bench/cost/devices)");
 }
 
 // Where GPUs are named, something has to compute on them.

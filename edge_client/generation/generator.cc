@@ -184,19 +184,15 @@ bool Generator::begins_offline() const {
 }
 
 // A generator that cannot draft decodes plainly.
-SpeculationOptions Generator::drafted(SpeculationOptions wanted, bool passes_here) const {
+SpeculationOptions Generator::drafted(SpeculationOptions wanted) const {
   if (!cannot_draft().empty()) wanted.strategy = Strategy::kAr;
-  if (const DevicePower* const power = parts_.power) {
-    const double drafting = power->computing_w(parts_.threads);
-    wanted.energy = energy_weights(power->waiting_w(), drafting, passes_here ? drafting : 0);
-  }
   return wanted;
 }
 
 // The options for answers that this device's own target verifies.
 SpeculationOptions Generator::drafted_here(SpeculationOptions wanted) const {
   wanted.takes_turns = parts_.shares_cores;
-  return drafted(wanted, true);
+  return drafted(wanted);
 }
 
 SpeculatorOptions Generator::speculator_options(const AnswerConfig& config) const {

@@ -92,7 +92,7 @@ class Generator final {
   // Why this answer cannot be drafted; empty if it can.
   std::string cannot_draft() const;
   std::string speculation(const AnswerConfig& config) const;
-  SpeculationOptions drafted(SpeculationOptions wanted, bool passes_here = false) const;
+  SpeculationOptions drafted(SpeculationOptions wanted) const;
   SpeculationOptions drafted_here(SpeculationOptions wanted) const;
   SpeculatorOptions speculator_options(const AnswerConfig& config) const;
   DecodingOptions decoding_options(const AnswerRequest& request) const;

@@ -78,8 +78,8 @@ void add_model_flags(CLI::App& command, AnswerOptions& options, const EdgeParts&
       ->check(CLI::Range(1, 64))
       ->group(kDraftingGroup);
   add_choice(command, "--optimize", speculated.optimize,
-             "mirror: latency: the least time per token; cost: the fewest target passes; energy: "
-             "the fewest joules of this device, by --device-file; balanced")
+             "mirror: latency: the least time per token; cost: the fewest target passes; "
+             "balanced")
       ->group(kModelGroup);
   command
       .add_option("--dtype", o.loading.dtype,
@@ -177,7 +177,7 @@ void add_level_flags(CLI::App& command, AnswerOptions& options) {
               "What an answer may take, as time_ms=800 (all of it), ttft_ms=300 (to the "
               "first token), tpot_ms=50 (each later one), or ttft_share=0.6, tpot_share=0.8 "
               "(of the full model's times), energy_j=5 (joules, by "
-              "--device-file); several with commas; beside them min_quality=0.9, the "
+              "--power-file); several with commas; beside them min_quality=0.9, the "
               "least share of the full model's score at the table's task [any time]")
           ->delimiter(',')
           ->default_str(""),
@@ -396,11 +396,11 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
       ->group(kOutputGroup);
   add_record_flags(command, options.generation.record, "Of each answer", kOutputGroup);
   command
-      .add_option("--device-file", options.generation.device_file,
-                  "TOML of what this device's parts take of power, for --optimize energy and "
-                  "--slo energy_j: name, computes, idle, cores, core, gpu, dram, flash, radio-up, "
+      .add_option("--power-file", options.generation.device_file,
+                  "TOML of what this device's parts take of power, for --slo energy_j: name, "
+                  "computes, idle, cores, core, gpu, dram, flash, radio-up, "
                   "radio-down, radio-tail, radio-tail-power")
-      ->group(kOutputGroup);
+      ->group(std::string(kOutputGroup) + kRarelyNeeded);
   command
       .add_flag("--json", options.json,
                 "End each answer on stdout with one line of JSON: text, ids, figures")

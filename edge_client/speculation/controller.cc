@@ -54,13 +54,11 @@ std::optional<double> Controller::Pace::per_token() const {
 }
 
 // Second choices are guesses for what is drafted ahead.
-Controller::Controller(Optimize goal, int max_gamma, int max_fan_out, bool takes_turns,
-                       const EnergyWeights& weights)
+Controller::Controller(Optimize goal, int max_gamma, int max_fan_out, bool takes_turns)
     : goal_(goal),
       max_gamma_(max_gamma),
-      max_fan_out_(takes_turns || goal == Optimize::kEnergy ? 1 : max_fan_out),
-      takes_turns_(takes_turns || goal == Optimize::kEnergy),
-      weights_(goal == Optimize::kEnergy ? weights : EnergyWeights()),
+      max_fan_out_(takes_turns ? 1 : max_fan_out),
+      takes_turns_(takes_turns),
       runners_up_(kKeepFanOut),
       probe_after_(kEnterSpeculation) {
   plan_.fan_out = max_fan_out_;
@@ -87,21 +85,12 @@ void Controller::on_lookup(const CacheLookup& found, bool exits_spoke, const Tim
   if (plan_.fan_out > 1) runners_up_.add(brings && found.runner_up ? 1 : 0);
 }
 
-// The step that ended a round is drafted, too, but not sent.
-double Controller::weighed(const Drafted& drafted, const Timings& timings) const {
-  const double steps = drafted.depth > 0 ? static_cast<double>(drafted.depth) + 1 : 0;
-  return weights_.drafting * steps * to_seconds(timings.draft_step.of(1)) +
-         weights_.pass * to_seconds(timings.pass_of(drafted.depth + 1, plan_.policy.wants_exits));
-}
-
-void Controller::on_verdict(std::size_t tokens, const Drafted& drafted, TimePoint now,
-                            const Timings& timings) {
+void Controller::on_verdict(std::size_t tokens, const Drafted& drafted, TimePoint now) {
   if (drafted.depth > 0) acceptance_.record(drafted.depth, drafted.stood);
   tokens_ += tokens;
   if (last_verdict_) {
     Pace& pace = plan_.speculates ? with_ : without_;
-    pace.seconds =
-        pace.seconds * kKeepPace + to_seconds(now - *last_verdict_) + weighed(drafted, timings);
+    pace.seconds = pace.seconds * kKeepPace + to_seconds(now - *last_verdict_);
     pace.tokens = pace.tokens * kKeepPace + static_cast<double>(tokens);
     pace.weight = pace.weight * kKeepPace + 1;
     ++pace.verdicts;
@@ -124,7 +113,7 @@ const SpeculationPlan& Controller::plan(const Timings& timings) {
     const double pass = to_seconds(timings.pass_of(1, plan_.policy.wants_exits));
     double theta = with_.per_token().value_or(pass);
     if (goal_ == Optimize::kBalanced) theta += 0.5 * pass;
-    const RoundWorth worth(acceptance_, timings, plan_.policy.wants_exits, theta, weights_);
+    const RoundWorth worth(acceptance_, timings, plan_.policy.wants_exits, theta);
     plan_rounds(worth);
     if (exits_in_time(timings)) {
       const bool had_exits = exits_.wanted();
@@ -196,52 +185,25 @@ void Controller::plan_rounds(const RoundWorth& worth) {
   plan_.wait_for = worth.best_wait(plan_.gamma);
 }
 
-double Controller::plain_time(const Timings& timings) const {
-  return without_.per_token().value_or((1 + weights_.pass) * to_seconds(timings.pass_of(1, false)));
-}
-
-// Each round is waited for. Until a trial measures the round trip, the time in which the stream was
-// opened stands for it: rather no trial than one that costs what it cannot save. Empty: it may pay,
-// or joules do not matter.
-std::string Controller::why_wasteful(const Timings& timings) const {
-  if (goal_ != Optimize::kEnergy) return {};
-  const double plain = plain_time(timings);
-  const RoundWorth worth(acceptance_, timings, false, plain, weights_);
-  if (worth.best_wait(max_gamma_) > 0) return {};
-  return fmt::format(
-      "a round trip of {:.1f} ms and draft steps of {:.1f} ms take more energy than drafted tokens "
-      "save",
-      to_ms(timings.round_trip()), to_ms(timings.draft_step.of(1)));
-}
-
 std::string Controller::switch_on_or_off(const Timings& timings) {
   if (!plan_.speculates) {
     if (tokens_ < probe_at_) return {};
-    if (!why_wasteful(timings).empty()) {
-      probe_at_ = tokens_ + probe_after_;
-      return {};
-    }
     plan_.speculates = true;
     with_ = {};
     last_verdict_.reset();
     return "to see whether it pays by now";
   }
-  if (std::string why = why_wasteful(timings); !why.empty()) {
-    without_ = {};
-    return switch_off(std::move(why));
-  }
   const std::optional<double> with = with_.per_token();
   if (!with || with_.verdicts < kTrialVerdicts) return {};
-  const double without = plain_time(timings);
+  const double without = without_.per_token().value_or(to_seconds(timings.pass_of(1, false)));
   if (*with <= without * kLeaveSpeculation) {
     probe_after_ = kEnterSpeculation;
     return {};
   }
   if (std::string why = drop_exits(*with, without); !why.empty()) return why;
   without_ = {};
-  const char* const unit = goal_ == Optimize::kEnergy ? "the energy of waiting for " : "";
-  return switch_off(fmt::format("a token takes {}{:.1f} ms with the draft and {:.1f} ms without",
-                                unit, *with * 1e3, without * 1e3));
+  return switch_off(fmt::format("a token takes {:.1f} ms with the draft and {:.1f} ms without",
+                                *with * 1e3, without * 1e3));
 }
 
 // Speculation loses, but would not if its passes were as short as those without exits.

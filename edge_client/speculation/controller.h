@@ -15,8 +15,6 @@
 //   - where draft and target take turns on the same cores, the first tokens are the target's alone.
 //     Then each round is waited for, and node k of it is drafted while
 //       c_k * theta > T_p + T_q(k + 1) - T_q(k);
-//   - for the fewest joules (Optimize::kEnergy) draft and target take turns too, whatever computes
-//     counts by its power (EnergyWeights), and a round is tried only where it is worth its wait;
 //   - exits are switched off where they cost more than they save (exit_cost_benefit.h);
 //   - the draft's second choices are left out where they almost never bring a round;
 //   - speculation is switched off when a token takes longer with it than without draft and exits.
@@ -65,9 +63,7 @@ class Controller final {
  public:
   // max_gamma: the longest round that may be drafted. max_fan_out: the most next tokens that may be
   // considered. Both are at least 1. takes_turns: as SpeculationOptions.
-  // weights: of Optimize::kEnergy.
-  Controller(Optimize goal, int max_gamma, int max_fan_out = kFanOut, bool takes_turns = false,
-             const EnergyWeights& weights = {});
+  Controller(Optimize goal, int max_gamma, int max_fan_out = kFanOut, bool takes_turns = false);
 
   void target_has_exits(bool has) { exits_.target_has_exits(has); }
 
@@ -81,9 +77,8 @@ class Controller final {
     std::size_t depth = 0;
     std::size_t stood = 0;
   };
-  // A verdict came, of this many tokens. timings: for the fewest joules.
-  void on_verdict(std::size_t tokens, const Drafted& drafted, TimePoint now,
-                  const Timings& timings = {});
+  // A verdict came, of this many tokens.
+  void on_verdict(std::size_t tokens, const Drafted& drafted, TimePoint now);
 
   // Before the first verdict: starts where answers with the same target, draft and device ended.
   void warm_start(const PairProfile& profile);
@@ -113,9 +108,6 @@ class Controller final {
   // Each returns the reason if it changed something.
   std::string switch_on_or_off(const Timings& timings);
   std::string begin(const Timings& timings);
-  std::string why_wasteful(const Timings& timings) const;
-  double plain_time(const Timings& timings) const;
-  double weighed(const Drafted& drafted, const Timings& timings) const;
   std::string switch_off(std::string reason);
   void plan_rounds(const RoundWorth& worth);
   std::string drop_exits(double with, double without);
@@ -129,7 +121,6 @@ class Controller final {
   const int max_gamma_;
   const int max_fan_out_;
   const bool takes_turns_;
-  const EnergyWeights weights_;  // zeros unless joules count
   AcceptanceByDepth acceptance_;
   ExitCostBenefit exits_;
   DecayedMean runners_up_;        // share of verdicts after which a second choice brought the round

@@ -72,13 +72,9 @@ double share_of_hit(const CacheLookup& found, const Timings& timings, int wait_f
   return whole > 0 ? saved / whole : 1;
 }
 
-double RoundWorth::step() const {
-  return to_seconds(timings_.draft_step.of(1)) * (1 + weights_.drafting);
-}
-
 double RoundWorth::added_time(int rows) const {
-  return (1 + weights_.pass) * to_seconds(timings_.pass_of(static_cast<std::size_t>(rows), exits_) -
-                                          timings_.pass_of(1, exits_));
+  return to_seconds(timings_.pass_of(static_cast<std::size_t>(rows), exits_) -
+                    timings_.pass_of(1, exits_));
 }
 
 // Passes are a line over their rows (timings.h): the next row costs what the second did.
@@ -88,7 +84,8 @@ double RoundWorth::least_chance() const {
 
 double RoundWorth::least_chance_in_turn() const {
   if (theta_ <= 0) return 0;
-  return std::clamp((step() + added_time(2)) / theta_, 0.0, 1.0);
+  const double step = to_seconds(timings_.draft_step.of(1));
+  return std::clamp((step + added_time(2)) / theta_, 0.0, 1.0);
 }
 
 int RoundWorth::best_length(int most) const {
@@ -102,13 +99,14 @@ int RoundWorth::best_length(int most) const {
 }
 
 int RoundWorth::best_wait(int length) const {
+  const double step = to_seconds(timings_.draft_step.of(1));
   const double round_trip = to_seconds(timings_.round_trip());
   int best = 0;
   double largest = 0;
   double expected = 0;
   for (int j = 1; j <= length; ++j) {
     expected += acceptance_.of(static_cast<std::size_t>(j));
-    const double gain = expected * theta_ - (round_trip + j * step()) - added_time(j + 1);
+    const double gain = expected * theta_ - (round_trip + j * step) - added_time(j + 1);
     if (gain > largest) {
       largest = gain;
       best = j;

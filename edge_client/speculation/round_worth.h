@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "common/decoding/drafting/hypothesis_tree.h"
-#include "edge_client/speculation/strategy.h"
 #include "edge_client/speculation/timings.h"
 
 namespace outrider {
@@ -49,15 +48,9 @@ double share_of_hit(const CacheLookup& found, const Timings& timings, int wait_f
 
 class RoundWorth final {
  public:
-  // exits: whether early exits look at the passes. theta: the time per token. weights: theta and
-  // all times are seconds of waiting, and what computes counts so much more.
-  RoundWorth(const AcceptanceByDepth& acceptance, const Timings& timings, bool exits, double theta,
-             const EnergyWeights& weights = {})
-      : acceptance_(acceptance),
-        timings_(timings),
-        exits_(exits),
-        theta_(theta),
-        weights_(weights) {}
+  // exits: whether early exits look at the passes. theta: the time per token.
+  RoundWorth(const AcceptanceByDepth& acceptance, const Timings& timings, bool exits, double theta)
+      : acceptance_(acceptance), timings_(timings), exits_(exits), theta_(theta) {}
 
   // The chance with which all of a round must be accepted for its last token to be worth its row.
   double least_chance() const;
@@ -78,13 +71,11 @@ class RoundWorth final {
  private:
   // How much longer a pass of `rows` rows takes than one of a single row.
   double added_time(int rows) const;
-  double step() const;
 
   const AcceptanceByDepth& acceptance_;
   const Timings& timings_;
   const bool exits_;
   const double theta_;
-  const EnergyWeights weights_;
 };
 
 }  // namespace outrider

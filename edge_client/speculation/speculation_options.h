@@ -22,7 +22,6 @@ struct SpeculationOptions {
   int fan_out = kFanOut;                 // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;  // fsd, mirror
   Optimize optimize = Optimize::kLatency;    // mirror
-  EnergyWeights energy = {};                 // of Optimize::kEnergy
   bool learn_exits = true;   // mirror, trees: verdicts correct what exits state; false: to compare
   bool takes_turns = false;  // sd, mirror: draft and target compute on the same cores, so that
                              // neither works while the other does

@@ -134,9 +134,8 @@ std::unique_ptr<GrowthPolicy> FsdStrategy::grow_ahead(const Timings& /*timings*/
 MirrorStrategy::MirrorStrategy(const SpeculationOptions& options)
     : queue_(options.queue),
       goal_(options.optimize),
-      takes_turns_(options.takes_turns || options.optimize == Optimize::kEnergy),
-      controller_(options.optimize, options.draft_length(), options.fan_out, options.takes_turns,
-                  options.energy) {}
+      takes_turns_(options.takes_turns),
+      controller_(options.optimize, options.draft_length(), options.fan_out, options.takes_turns) {}
 
 std::size_t MirrorStrategy::wait_for() const {
   const int most = takes_turns_ ? controller_.longest_round() : plan().wait_for;
@@ -187,8 +186,7 @@ std::optional<PlanChange> MirrorStrategy::on_verdict(const VerdictReview& review
   if (plan().speculates) {
     controller_.on_lookup(review.found, review.exits_looked, timings);
   }
-  controller_.on_verdict(review.tokens, {.depth = review.depth, .stood = review.stood}, review.now,
-                         timings);
+  controller_.on_verdict(review.tokens, {.depth = review.depth, .stood = review.stood}, review.now);
   const SpeculationPlan before = plan();
   controller_.plan(timings);
   if (plan().same_course(before) && plan().reason == before.reason) return std::nullopt;

@@ -52,30 +52,13 @@ enum class Optimize : std::uint8_t {
   kLatency,   // the least time per token
   kCost,      // the fewest target passes per token: every pass waits for a whole round
   kBalanced,  // a pass costs half of its own time once more
-  kEnergy,    // the fewest joules per token, by EnergyWeights: nothing is drafted ahead
 };
 
 template <>
 inline constexpr auto enum_names<Optimize> =
     std::to_array<EnumName<Optimize>>({{Optimize::kLatency, "latency"},
                                        {Optimize::kCost, "cost"},
-                                       {Optimize::kBalanced, "balanced"},
-                                       {Optimize::kEnergy, "energy"}});
-
-// The power of computing beside that of waiting, in watts of waiting: how many times as much a
-// second counts while the draft computes, or the target. So joules are compared as seconds of
-// waiting are. With zeros, time alone counts.
-struct EnergyWeights {
-  double drafting = 0;
-  double pass = 0;
-};
-// waiting: of the device that waits, with its radio awake; the others beside it. Where waiting is
-// free, computing is all that counts.
-constexpr EnergyWeights energy_weights(double waiting_w, double drafting_w, double pass_w) {
-  constexpr double kMinWatts = 1e-3;
-  const double unit = waiting_w > kMinWatts ? waiting_w : kMinWatts;
-  return {.drafting = drafting_w / unit, .pass = pass_w / unit};
-}
+                                       {Optimize::kBalanced, "balanced"}});
 
 // Whether rounds end where they are no longer worth their rows. With --optimize cost, mirror's
 // rounds are whole: there is no time per token to weigh a row's price against.

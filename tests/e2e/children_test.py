@@ -112,7 +112,7 @@ class Children(unittest.TestCase):
 
     def test_every_fork_of_ours_asks_for_the_end_with_its_parent(self):
         forks = 0
-        for file in sorted(path for folder in FORKING for path in (ROOT / folder).rglob('*.[ch]*')):
+        for file in sorted(path for folder in FORKING for ending in ('cc', 'h') for path in (ROOT / folder).rglob(f'*.{ending}')):
             for child in file.read_text(encoding='utf-8').split(' = fork();')[1:]:
                 forks += 1
                 self.assertIn('prctl(PR_SET_PDEATHSIG, SIGKILL);', child[:400], file.name)

@@ -401,19 +401,19 @@ class Levels(unittest.TestCase):
 
     def test_joules_choose_a_level_at_the_devices_power_and_without_it_are_refused(self):
         power = TARGET.parents[1] / 'bench/cost/devices/phone.toml'
-        with Server('--http-port', 0, '--device-file', power, *self.TABLE) as server:
+        with Server('--http-port', 0, '--power-file', power, *self.TABLE) as server:
             client = Client(server)
             self.assertEqual(self.text(client, slo={'energy_j': 1e8})[1]['level']['name'], '100')
             few = self.text(client, slo={'energy_j': 1e-6})[1]['level']
             self.assertEqual((few['name'], few['predicted_keeps_slo']), ('70', False))
         with Server('--http-port', 0, *self.TABLE) as server:
             code, answer = Client(server).chat(max_tokens=4, slo={'energy_j': 5})
-            self.assertEqual((code, '--device-file' in answer['error']['message']), (400, True), answer)
+            self.assertEqual((code, '--power-file' in answer['error']['message']), (400, True), answer)
         with tempfile.NamedTemporaryFile('w', suffix='.toml') as file:
             file.write(power.read_text(encoding='utf-8').replace('idle = "1.2 W"', 'idle = "-1.2 W"'))
             file.flush()
             with self.assertRaisesRegex(RuntimeError, "line 6: 'idle' must be text with a number from 0 up"):
-                Server('--device-file', file.name)
+                Server('--power-file', file.name)
 
     def test_a_deadline_chooses_a_level_and_the_answer_says_which(self):
         with Server('--http-port', 0, *self.TABLE) as server:

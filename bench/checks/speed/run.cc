@@ -196,7 +196,6 @@ Json measure_links(const RunFlags& flags, const GridPlan& plan) {
 }
 
 constexpr const char* kFast = "mirror";
-constexpr const char* kFrugal = "mirror-energy";
 constexpr const char* kPlain = "ar";
 
 std::string never_slower_at(const GridSetting& setting) {
@@ -213,21 +212,6 @@ std::vector<Bar> bars_of(const GridResult& result, const GridExperiment& experim
     if (ratio) bars.push_back({never_slower_at(setting), *ratio, kNeverSlower});
   }
   return bars;
-}
-
-// Modelled joules: --optimize energy never takes more than --optimize latency.
-void add_energy_bars(const GridResult& result, const GridPlan& plan, std::vector<Bar>& bars) {
-  for (const GridSetting& setting : plan.settings) {
-    const GridCell *fast = result.find(setting.name, kFast),
-                   *frugal = result.find(setting.name, kFrugal);
-    if (fast == nullptr || frugal == nullptr) continue;
-    const auto ratio =
-        improvement(fast->answers, frugal->answers, &AnswerFigures::joules_per_token);
-    if (!ratio) continue;
-    bars.push_back({fmt::format("joules of {} over those of {} at {} (modelled)", kFast, kFrugal,
-                                setting.name),
-                    *ratio, 1});
-  }
 }
 
 // On networks: what is missing of the profile's impairments, and of answers.
@@ -270,7 +254,6 @@ RunReport report_of(const RunFlags& flags, const RunDescription& run,
   RunReport report{.run = run};
   report.cells = cell_reports(plan, result, flags.limits);
   report.bars = bars_of(result, experiment);
-  add_energy_bars(result, plan, report.bars);
   add_deadline_bars(report.cells, report.bars);
   report.valid = result.mismatches == 0;
   for (const FinishedAnswer& answer : result.finished) {

@@ -84,7 +84,7 @@ Status energy_as_time(const AnswerSize& size, Slo& slo) {
   if (size.watts <= 0) {
     return invalid_argument(
         "slo.energy_j: what this device takes of power is not known. Remedy: time_ms, or start "
-        "the program with --device-file");
+        "the program with --power-file");
   }
   const double limit = 1e3 * *slo.energy_j / size.watts + size.waited_ms;
   slo.time_ms = std::min(slo.time_ms.value_or(limit), limit);

@@ -450,7 +450,7 @@ std::vector<RequestField> stream_fields() {
               return read_speculation(value, request.params);
             }),
       other("outrider", {{"type", OrderedJson::array({"boolean", "object"})}},
-            "This program's figures, under outrider; {\"record\": true}: the answer's record.",
+            "This program's figures; {\"record\": true}: the answer's record.",
             [](const Json& value, Request& request) {
               return read_own_extras(value, request.extras);
             }),

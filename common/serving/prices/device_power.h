@@ -47,8 +47,6 @@ struct DevicePower {
   double tail_w = 0;
   std::vector<std::string> estimates = {};
 
-  // While it waits for a server, with a radio that stays awake between tokens.
-  double waiting_w() const { return idle_w + (tail_s > 0 ? tail_w : 0); }
   // Above idle, while a model computes on so many threads.
   double computing_w(int threads) const {
     return computes == ComputeUnit::kGpu ? gpu_w : core_w * (threads < cores ? threads : cores);

@@ -4,12 +4,35 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/edge_client/speculation/played_verdicts.h"
-
 namespace outrider {
 namespace {
 
 using testing::HasSubstr;
+
+struct Times {
+  double step_ms = 1;
+  double pass_ms = 20;
+  double row_ms = 0;
+  double round_trip_ms = 10;
+};
+
+Timings timings(const Times& times) {
+  Timings known;
+  for (std::size_t rows = 1; rows <= 5; ++rows) {
+    known.draft_step.add(1, from_ms(times.step_ms));
+    known.pass.add(rows, from_ms(times.pass_ms + times.row_ms * static_cast<double>(rows - 1)));
+  }
+  known.on_request_served(from_ms(times.round_trip_ms));
+  return known;
+}
+
+// Verdicts of a draft of which so many of four tokens stand, taking so long each.
+void play(Controller& controller, int verdicts, std::size_t accepted, double ms, TimePoint& now) {
+  for (int i = 0; i < verdicts; ++i) {
+    now += from_ms(ms);
+    controller.on_verdict(accepted + 1, {.depth = 4, .stood = accepted}, now);
+  }
+}
 
 TEST(Controller, BeforeAnythingIsKnownTheVerifierWaitsForNobody) {
   Controller controller(Optimize::kLatency, 4);
@@ -99,6 +122,14 @@ TEST(Controller, TurnsOffWhereATokenTakesLongerThanWithout) {
 
 Controller in_turns() {
   return Controller(Optimize::kLatency, 8, kFanOut, true);
+}
+
+// Verdicts of the target alone, taking so long each.
+void play_alone(Controller& controller, int verdicts, double ms, TimePoint& now) {
+  for (int i = 0; i < verdicts; ++i) {
+    now += from_ms(ms);
+    controller.on_verdict(1, {}, now);
+  }
 }
 
 TEST(Controller, InTurnsTheTargetBeginsAlone) {

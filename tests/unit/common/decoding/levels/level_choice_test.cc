@@ -57,7 +57,7 @@ TEST(LevelChoice, LargestLevelThatKeepsTheEnergyAnswers) {
 TEST(LevelChoice, EnergyNeedsThePowerAndALength) {
   const LevelWish wish{.slo = {.energy_j = 5}};
   EXPECT_THAT(refused(wish, {.prompt_tokens = 100, .max_tokens = 40}).message(),
-              HasSubstr("--device-file"));
+              HasSubstr("--power-file"));
   EXPECT_THAT(refused(wish, {.prompt_tokens = 100, .watts = 10}).message(),
               HasSubstr("slo.energy_j allows 500 ms"));
   EXPECT_THAT(refused({.slo = {.energy_j = -1}}).message(), HasSubstr("slo.energy_j is -1"));

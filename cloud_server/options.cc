@@ -167,7 +167,7 @@ void add_page_flags(CLI::App& app, ServerFlags& flags) {
                  "output; [gpu] dollars-per-hour; [link] dollars-per-mb")
       ->group(kPagesGroup);
   app.add_option("--power-file", flags.server.device_file,
-                 "TOML of what this machine's parts take of power, for requests with slo.energy_j")
+                 "TOML file with the power of this machine's parts, for requests with slo.energy_j")
       ->group(std::string(kPagesGroup) + kRarelyNeeded);
 }
 

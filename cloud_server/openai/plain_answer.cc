@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -16,9 +17,9 @@ namespace {
 constexpr Position kAckEvery = 64;
 
 // The names that edges give to the endings of answers.
-constexpr const char* kEndedByLength = "length";
-constexpr const char* kEndedByStop = "stop_token";
-constexpr const char* kEndedByText = "stop_string";
+constexpr std::string_view kEndedByLength = "length";
+constexpr std::string_view kEndedByStop = "stop_token";
+constexpr std::string_view kEndedByText = "stop_string";
 
 }  // namespace
 
@@ -109,7 +110,7 @@ void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
   step.reply = EdgeMessage{.acked_position = end_, .body = AckOnly{}};
 }
 
-void PlainAnswer::finish(Step& step, const char* ending) {
+void PlainAnswer::finish(Step& step, std::string_view ending) {
   step.end = AnswerEnd{.by_length = ending == kEndedByLength,
                        .stop_text = text_.stop_string(),
                        .usage = {.prompt_tokens = open_.prefix.size(),
@@ -118,7 +119,7 @@ void PlainAnswer::finish(Step& step, const char* ending) {
                        .seed = told_seed({open_.sampling, open_.seed}),
                        .figures = {{"speculation", "OFF because this server has no draft"}}};
   if (!recording_) return;
-  step.record = recording_->finish(ending);
+  step.record = recording_->finish(std::string(ending));
   step.end->record = step.record.lines;
 }
 

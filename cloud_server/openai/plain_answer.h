@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/decoding/protocol/messages.h"
@@ -53,7 +54,7 @@ class PlainAnswer final {
   PlainAnswer(Open open, StreamedText text) : open_(std::move(open)), text_(std::move(text)) {}
   void on_verdict(const Verdict& verdict, Step& step);
   // ending: as edges name it.
-  void finish(Step& step, const char* ending);
+  void finish(Step& step, std::string_view ending);
 
   Open open_;
   StreamedText text_;

@@ -128,13 +128,12 @@ std::optional<RecordObserver> begin_record(const Recorder* recorder, const Answe
 // text, and tells the listener behind it everything.
 class SampledListener final : public AnswerListener {
  public:
-  // energy: null: this device tells none.
-  SampledListener(AnswerListener& listener, DeviceEnergy* energy)
+  SampledListener(AnswerListener& listener, DeviceEnergy& energy)
       : listener_(listener), energy_(energy) {}
 
   void on_emit(const Emit& emit) override {
     listener_.on_emit(emit);
-    if (energy_ != nullptr) energy_->sample();
+    energy_.sample();
   }
   void on_say(const Say& say) override { listener_.on_say(say); }
   void on_provisional(const Provisional& guess) override { listener_.on_provisional(guess); }
@@ -144,7 +143,7 @@ class SampledListener final : public AnswerListener {
 
  private:
   AnswerListener& listener_;
-  DeviceEnergy* const energy_;
+  DeviceEnergy& energy_;
 };
 
 // While a target computes here; 0: not known.
@@ -159,9 +158,9 @@ Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
     : parts_(parts),
       listener_(listener),
       memory_(parts.failover.options.failback_after),
-      sampled_(std::make_unique<SampledListener>(listener, parts.energy)),
+      sampled_(parts.energy ? std::make_unique<SampledListener>(listener, *parts.energy) : nullptr),
       runner_(parts.verifiers, parts.draft != nullptr ? &parts.draft->worker() : nullptr,
-              parts.clock, *sampled_) {}
+              parts.clock, sampled_ ? *sampled_ : listener) {}
 
 std::string Generator::cannot_draft() const {
   if (parts_.draft == nullptr) return "nothing drafts on this device";

@@ -124,7 +124,7 @@ class Generator final {
   Drafter no_draft_{DrafterOptions{}};  // stands where there is none
   FailoverMemory memory_;
   const std::shared_ptr<AnswerMemory> tree_memory_ = std::make_shared<AnswerMemory>();
-  const std::unique_ptr<AnswerListener> sampled_;  // reads the device's power meanwhile
+  const std::unique_ptr<AnswerListener> sampled_;  // reads the device's power; null: it tells none
   Runner runner_;
 
   // These belong to earlier answers.

@@ -397,7 +397,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
   add_record_flags(command, options.generation.record, "Of each answer", kOutputGroup);
   command
       .add_option("--power-file", options.generation.device_file,
-                  "TOML of what this device's parts take of power, for --slo energy_j: name, "
+                  "TOML file with the power of this device's parts, for --slo energy_j: name, "
                   "computes, idle, cores, core, gpu, dram, flash, radio-up, "
                   "radio-down, radio-tail, radio-tail-power")
       ->group(std::string(kOutputGroup) + kRarelyNeeded);

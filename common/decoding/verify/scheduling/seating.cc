@@ -158,8 +158,11 @@ Seating::Worth Seating::worth(TimePoint now) const {
 
 // Guesses of the server's own, where they are worth their rows.
 void Seating::draft_without_model(TimePoint now) const {
-  const bool drafts = options_.drafts_forms || uses_lookup(options_.draft_source);
-  if (!drafts || is_without_drafts(number_ + 1)) return;
+  const auto drafts = [](const auto& entry) {
+    const VerifySession* const session = entry.second.session();
+    return session != nullptr && session->drafts_without_model();
+  };
+  if (is_without_drafts(number_ + 1) || std::ranges::none_of(streams_, drafts)) return;
   const Worth worth_now = worth(now);
   const double row = is_trial(number_ + 1) ? 0 : worth_now.price * worth_now.row_seconds;
   for (auto& [id, stream] : streams_) {

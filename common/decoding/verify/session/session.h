@@ -100,6 +100,7 @@ class VerifySession final {
   // answer's form forces, and by look-up. They stand with at least this chance. shared: as
   // LookUpDraft::grow() says.
   void draft_without_model(double least_chance, const MatchFinder* shared = nullptr);
+  bool drafts_without_model() const { return form_draft_ || look_up_; }
   // A draft model may add some: the stream accepts them.
   bool may_draft() const;
   // Adds one, which stands with at least this chance if its parent does; kNoNode if it would be of

@@ -139,7 +139,8 @@ class Faults:
 
     def __init__(self, servers, hold_seconds):
         self.servers, self.hold_seconds = servers, hold_seconds
-        self.occurred = {}
+        self.met = {}   # by fault, the server that it met
+        self.idle = []  # those of them that had no session
 
     def kill(self, one):
         one.server.kill()
@@ -157,15 +158,17 @@ class Faults:
         one.server.process.send_signal(signal.SIGCONT)
 
     def run(self, progress):
-        """progress(): the part of the answers that has come. The faults are spread over the run."""
+        """progress(): the part of the answers that has come. The faults are spread over the run, each with the busiest server
+        that had none. One after the other, as three at once leave nobody who answers."""
         for number, fault in enumerate((self.kill, self.drain, self.slow)):
-            while progress() < 0.1 + 0.25 * number:
+            while (part := progress()) < 0.1 + 0.2 * number:
                 time.sleep(0.05)
             sessions, name = max((one.server.metric('num_requests_running'), name) for one, name in zip(self.servers, NAMES)
-                                 if name not in self.occurred.values())
-            if sessions > 0:
-                self.occurred[fault.__name__] = name
-            print(f'{fault.__name__}: server {name} with {sessions:.0f} sessions, {100 * progress():.0f} % of the answers', file=sys.stderr)
+                                 if name not in self.met.values())
+            self.met[fault.__name__] = name
+            if sessions == 0:
+                self.idle.append(name)
+            print(f'{fault.__name__}: server {name} with {sessions:.0f} sessions, {100 * part:.0f} % of the answers', file=sys.stderr)
             fault(self.servers[NAMES.index(name)])
 
 
@@ -228,11 +231,11 @@ def run_scene(options, folder, count, keys, questions, outcome):
         scene.run(faults)
         used = Counter(scene.balancer.served_by() + scene.balancer.served_by('openai'))
         outcome.figures[f'servers_{count}'] = {'seconds': round(time.monotonic() - begin, 1), 'streams': dict(used),
-                                               'faults': faults.occurred if faults else {}}
+                                               'faults': faults.met if faults else {}}
         if len(used) < min(count, 3):
             outcome.mark_inconclusive(f'of {count} servers {len(used)} were used')
-        if faults and len(faults.occurred) < 3:
-            outcome.mark_inconclusive('a fault met a server without sessions')
+        if faults and faults.idle:
+            outcome.mark_inconclusive(f'a fault met {faults.idle[0]}, which had no session')
     finally:
         scene.close()
     return [client.answers for client in scene.clients]
@@ -297,10 +300,10 @@ def main():
     parser.add_argument('--pace-ms', type=int, default=40)
     parser.add_argument('--hold-seconds', type=float, default=3, help='how long a killed server is away')
     parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--short', action='store_true', help='twelve clients of four tenants with four answers each, and only what is wrong or lost')
+    parser.add_argument('--short', action='store_true', help='twelve clients of four tenants with eight answers each, and only what is wrong or lost')
     options = parser.parse_args()
     if options.short:
-        options.clients, options.tenants, options.answers, options.pace_ms = 12, 4, 4, 20
+        options.clients, options.tenants, options.answers, options.pace_ms, options.hold_seconds = 12, 4, 8, 20, 1
     outcome = Outcome('cluster')
     if MISSING:
         outcome.mark_inconclusive(MISSING)

@@ -74,6 +74,7 @@ class StockServer:
         self.prompt, self.script = ids_of(prompt), (*ids_of(text), *ids_of(END))
         self.before, self.after = before or (lambda number, body: None), after or (lambda number, reply: None)
         self.requests, self.connections = [], 0
+        self.level = range(0)  # numbers of the answer's tokens that a batch of tokens takes for others, by a hair
         self.key = None
         outer = self
 
@@ -128,6 +129,12 @@ class StockServer:
         said = tuple(ids[len(self.prompt):])
         return self.script[len(said)] if said == self.script[:len(said)] and len(said) < len(self.script) else self.script[0]
 
+    def leaders(self, ids):
+        """The two likeliest tokens behind these with their log-probabilities, as they are computed in a batch."""
+        token = self.follow(ids)
+        other = next(id for id in self.script if id != token and id not in vocabulary()[1] and shown([id]))
+        return {other: -0.25, token: -0.35} if len(ids) - len(self.prompt) in self.level else {token: -0.25, other: -2.5}
+
     def write(self, ids, count):
         """(the tokens of an answer, whether it ends there)."""
         said = []
@@ -169,9 +176,9 @@ class VllmServer(StockServer):
         return list(ids)
 
     def place(self, ids, i):
-        chosen = self.follow(ids[:i]) if i >= len(self.prompt) else ids[i]
-        found = {str(ids[i]): {'logprob': -2.5, 'rank': 2, 'decoded_token': ''}}
-        return found | {str(chosen): {'logprob': -0.25, 'rank': 1, 'decoded_token': ''}}
+        leaders = self.leaders(ids[:i]) if i >= len(self.prompt) else {ids[i]: -0.25}
+        ranked = {str(id): {'logprob': logprob, 'rank': rank, 'decoded_token': ''} for rank, (id, logprob) in enumerate(leaders.items(), 1)}
+        return {str(ids[i]): {'logprob': -4.5, 'rank': 9, 'decoded_token': ''}} | ranked
 
     def complete(self, body):
         ids = body['prompt']
@@ -209,7 +216,7 @@ class LlamaCppServer(StockServer):
         pieces = [shown([id]) for id in ids[:rows]]
         places = []
         for i in range(rows):
-            chosen = self.follow(ids[:i + 1]) if i + 1 >= len(self.prompt) else ids[i + 1]
-            places.append({shown([chosen]): -0.25} | {pieces[i]: -2.5 if chosen != ids[i] else -0.25})
+            leaders = self.leaders(ids[:i + 1]) if i + 1 >= len(self.prompt) else {ids[i + 1]: -0.25}
+            places.append({pieces[i]: -4.5} | {shown([id]): logprob for id, logprob in leaders.items()})
         return {'tokens': pieces, 'text_offset': [0] * rows, 'token_logprobs': [None] + [-2.5] * (rows - 1),
                 'top_logprobs': [None, *places[1:]]}

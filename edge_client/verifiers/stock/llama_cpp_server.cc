@@ -4,10 +4,12 @@
 //
 //   drafted ids  -> text ->  the server's reading   a drafted token counts while both are alike
 //   likeliest piece -> id     none where a piece is no whole text, as half a character or the
-//                             end of the text: then the server is asked to go on
+//                             end of the text, or does not lead clearly: then the server is asked
+//                             to go on
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -85,11 +87,13 @@ class LlamaCppServer final : public StockServer {
   Result<StockModel> open(const std::stop_token& stop) override {
     OUTRIDER_RETURN_IF_ERROR(find_model(stop).status());
     OUTRIDER_ASSIGN_OR_RETURN(const Reading probe, read(std::string(kStockProbe)));
+    const TimePoint begun = SystemClock().now();
     OUTRIDER_ASSIGN_OR_RETURN(const Echo echo, send_echo(probe, stop));
+    const Duration took = SystemClock().now() - begun;
     for (std::size_t place = 1; place < probe.ids.size(); ++place) {
       OUTRIDER_RETURN_IF_ERROR(check_piece(echo, probe, place));
     }
-    return StockModel{.name = model()};
+    return StockModel{.name = model(), .judges_probe = took};
   }
 
   Status check_prompt(std::span<const TokenId> prompt) const override {
@@ -124,6 +128,9 @@ class LlamaCppServer final : public StockServer {
       if (i == alike || *chosen != drafted[i]) return choices;
     }
     if (alike < read_draft.size() || alike < drafted.size()) return choices;
+    // What it says behind them was computed with them.
+    OUTRIDER_ASSIGN_OR_RETURN(const Leader leader, leading(echo, whole, whole.ids.size()));
+    if (!leader.is_clear) return choices;
     OUTRIDER_RETURN_IF_ERROR(add_said(whole, echo.said, echo.ended, choices));
     return choices;
   }
@@ -199,7 +206,7 @@ class LlamaCppServer final : public StockServer {
   Result<Echo> send_echo(const Reading& whole, const std::stop_token& stop) {
     Json body = request(whole.text, 1);
     body["echo"] = true;
-    body["logprobs"] = 1;
+    body["logprobs"] = 2;
     OUTRIDER_ASSIGN_OR_RETURN(const Json reply, post(kCompletions, std::move(body), stop));
     const Json* const choice = first_choice(reply);
     const Json* const logprobs = member(choice, "logprobs");
@@ -236,9 +243,10 @@ class LlamaCppServer final : public StockServer {
     return echo;
   }
 
-  // The entry of the list for this place of the text; nothing: it has none.
+  // The entry of the list for this place of the text, or for the one behind it; nothing: it has
+  // none.
   std::optional<std::size_t> entry(const Reading& whole, std::size_t place) const {
-    if (is_bos(whole.ids[place])) return std::nullopt;
+    if (place < whole.ids.size() && is_bos(whole.ids[place])) return std::nullopt;
     return place -
            static_cast<std::size_t>(std::ranges::count_if(
                std::span(whole.ids).first(place), [this](TokenId id) { return is_bos(id); }));
@@ -255,30 +263,47 @@ class LlamaCppServer final : public StockServer {
                            printable(echo.pieces[*at]) + " there, here " + printable(bytes));
   }
 
-  // The likeliest token at this place; nothing where the piece leaves it open.
-  Result<std::optional<TokenId>> likeliest(const Echo& echo, const Reading& whole,
-                                           std::size_t place) const {
-    if (place < echo.late) return std::optional<TokenId>();
+  // The likeliest piece at a place, and whether it leads clearly.
+  struct Leader {
+    std::string piece = {};
+    bool is_clear = false;
+  };
+
+  // Errors: as judge(). Not clear where the list has no figures for the place.
+  Result<Leader> leading(const Echo& echo, const Reading& whole, std::size_t place) const {
+    Leader leader;
+    if (place < echo.late) return leader;
     const std::optional<std::size_t> at = entry(whole, place - echo.late);
-    if (!at || *at == 0) return std::optional<TokenId>();  // the list's first has no figures
+    const bool is_end =
+        place == whole.ids.size() && at == echo.pieces.size();  // the text ends there
+    if (!at || *at == 0 || is_end) return leader;               // the list's first has no figures
     const Json* const pieces = element(&echo.places, *at);
     if (pieces == nullptr || !pieces->is_object() || pieces->empty()) {
       return lacks("log-probabilities at place " + std::to_string(place));
     }
-    const std::string* best = nullptr;
-    double most = 0;
-    bool is_tied = false;
+    constexpr double kNone = -std::numeric_limits<double>::infinity();
+    double most = kNone;
+    double second = kNone;
     for (const auto& [piece, logprob] : pieces->get_ref<const Json::object_t&>()) {
       if (!logprob.is_number()) {
         return lacks("a number as log-probability at place " + std::to_string(place));
       }
       const auto value = logprob.get<double>();
-      if (best != nullptr && value < most) continue;
-      is_tied = best != nullptr && value == most;
-      best = &piece;
+      second = std::max(second, std::min(value, most));
+      if (value <= most) continue;
+      leader.piece = piece;
       most = value;
     }
-    return is_tied ? std::optional<TokenId>() : pieces_.find(*best);
+    leader.is_clear = most > kNone && !(most - second < kLeastLead);
+    return leader;
+  }
+
+  // The token that leads at this place; nothing where it does not lead clearly, or where its piece
+  // leaves it open.
+  Result<std::optional<TokenId>> likeliest(const Echo& echo, const Reading& whole,
+                                           std::size_t place) const {
+    OUTRIDER_ASSIGN_OR_RETURN(const Leader leader, leading(echo, whole, place));
+    return leader.is_clear ? pieces_.find(leader.piece) : std::nullopt;
   }
 
   // Adds the tokens of what was said behind a text.

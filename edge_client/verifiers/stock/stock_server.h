@@ -6,7 +6,7 @@
 //              likeliest piece of text at each place
 //
 //   const std::unique_ptr<StockServer> server = make_stock_server(options, tokenizer);
-//   server->open(stop);                                  // its model, and that it reads as we do
+//   server->open(stop);                                  // its model; that it reads and judges
 //   server->judge(text, drafted, stop);                  // one request for all drafted tokens
 //   server->go_on(text, 8, stop);                        // plain decoding
 //
@@ -65,7 +65,8 @@ struct StockChoices {
 
 struct StockModel {
   std::string name;
-  Position context = 0;  // 0: the server does not say
+  Position context = 0;      // 0: the server does not say
+  Duration judges_probe{0};  // what one request took that judged kStockProbe
 };
 
 class StockServer {
@@ -74,14 +75,16 @@ class StockServer {
   StockServer(const StockServer&) = delete;
   StockServer& operator=(const StockServer&) = delete;
 
-  // Asks for its model, and whether it reads a text as the same tokens.
+  // Asks for its model, whether it reads a text as the same tokens, and whether it judges them.
   virtual Result<StockModel> open(const std::stop_token& stop) = 0;
 
   // INVALID_ARGUMENT for a prompt that the server would read as other tokens.
   virtual Status check_prompt(std::span<const TokenId> /*prompt*/) const { return {}; }
 
   // Gives the target's choices behind `text`: as long as it chooses what is drafted, and one token
-  // more. They are fewer, or none, where the server's words leave that open.
+  // more. They are fewer, or none, where the server's words leave that open, or where two tokens
+  // are nearly level (kLeastLead): the server computes a judged token in a batch, and alone it may
+  // choose the other one.
   virtual Result<StockChoices> judge(std::span<const TokenId> text,
                                      std::span<const TokenId> drafted,
                                      const std::stop_token& stop) = 0;
@@ -131,6 +134,9 @@ std::unique_ptr<StockServer> make_llama_cpp_server(const StockOptions& options,
 
 // Whether the server gives any reply within that time, over a connection of its own. Any thread.
 bool answers(const StockOptions& options, Duration patience);
+
+// A judged token counts if its log-probability is so much above that of any other, in nats.
+inline constexpr double kLeastLead = 0.5;
 
 inline constexpr char kCompletions[] = "/v1/completions";
 

@@ -20,8 +20,7 @@ constexpr std::size_t kMaxAhead = 32;                     // tokens of one plain
 constexpr Duration kPassLimit = std::chrono::minutes(3);  // more than a request may take
 constexpr Position kAnyContext = Position{1} << 30;
 constexpr std::size_t kMeasuredTokens = 16;
-// The part of all time that may be lost by judging.
-constexpr double kMaxLost = 0.05;
+constexpr double kMaxLost = 0.05;  // the part of all time that judging may lose
 
 // The children with the largest confidence, from the root on.
 std::vector<TokenId> likeliest_chain(const PassPlan& plan) {
@@ -89,17 +88,22 @@ std::string marked_name(const std::string& model, ServerApi api) {
   return model + " (" + name_of(api) + ", " + kForeignArithmetic + ")";
 }
 
+void JudgingGains::begin(Duration judges_probe) {
+  *this = {};
+  judged_ = {.tokens = StockCosts::kJudged + 1, .seconds = to_seconds(judges_probe)};
+}
+
 void JudgingGains::add(bool judged, std::size_t tokens, Duration took) {
   Requests& requests = judged ? judged_ : plain_;
   requests.tokens += static_cast<double>(tokens);
   requests.seconds += to_seconds(took);
+  rests_ = rests_ || loses();
 }
 
-bool JudgingGains::pays() const {
-  if (judged_.seconds == 0) return true;
-  if (needs_plain()) return false;
+bool JudgingGains::loses() const {
+  if (plain_.tokens == 0) return false;
   const double lost = judged_.seconds - judged_.tokens * plain_.seconds / plain_.tokens;
-  return lost <= kMaxLost * (judged_.seconds + plain_.seconds);
+  return lost > kMaxLost * (judged_.seconds + plain_.seconds);
 }
 
 // One stream, on its thread.
@@ -116,6 +120,7 @@ struct StockVerifier::Stream {
   std::vector<TokenId> known = {};
   Duration known_took{0};
   std::size_t ahead = 1;  // tokens that the next plain request asks for
+  bool has_read = false;  // the server has read the prompt
 };
 
 StockVerifier::StockVerifier(std::unique_ptr<StockServer> server, ServerApi api,
@@ -233,8 +238,9 @@ void StockVerifier::deliver(Stream& stream) {
 }
 
 Status StockVerifier::open_server(const std::stop_token& stop) {
-  if (model_) return {};
+  if (model_ && !gains_.needs_probe()) return {};
   OUTRIDER_ASSIGN_OR_RETURN(model_, server_->open(stop));
+  gains_.begin(model_->judges_probe);
   return {};
 }
 
@@ -278,8 +284,10 @@ Status StockVerifier::pass(Stream& stream) {
   deliver(stream);
   Duration took = stream.known_took;
   if (stream.known.empty()) {
-    const std::vector<TokenId> drafted =
-        gains_.pays() ? likeliest_chain(plan) : std::vector<TokenId>();
+    std::vector<TokenId> drafted = likeliest_chain(plan);
+    const bool is_to_measure = !drafted.empty() && stream.has_read && gains_.needs_plain();
+    if (is_to_measure) stream.ahead = kMeasuredTokens;
+    if (!gains_.pays()) drafted.clear();
     OUTRIDER_ASSIGN_OR_RETURN(StockChoices said, choices(stream, drafted));
     if (said.ended) said.tokens.push_back(stream.end_token);
     if (said.tokens.empty()) {
@@ -295,7 +303,9 @@ Status StockVerifier::pass(Stream& stream) {
     }
     stream.known = std::move(said.tokens);
     took = stream.clock.now() - begun;
-    gains_.add(!drafted.empty(), stream.known.size(), took);
+    if (std::exchange(stream.has_read, true)) {
+      gains_.add(!drafted.empty(), stream.known.size(), took);
+    }
     // A plain request brings tokens of passes to come: each has its part of the time.
     if (drafted.empty()) took /= static_cast<std::int64_t>(stream.known.size());
     stream.known_took = took;
@@ -322,7 +332,6 @@ Result<StockChoices> StockVerifier::choices(Stream& stream, std::span<const Toke
     if (judged.ended || !judged.tokens.empty()) return judged;
     return server_->go_on(text, 1, stream.cut);
   }
-  if (gains_.needs_plain()) stream.ahead = kMeasuredTokens;
   const Position left = stream.session->opened().end_position - stream.session->tree().end();
   const std::size_t count = std::min({stream.ahead, kMaxAhead, static_cast<std::size_t>(left)});
   stream.ahead *= 2;

@@ -4,8 +4,8 @@
 //   nodes   -> their likeliest chain as one request that judges it; other branches wait
 //   no node -> one request that goes on, for more tokens each time; the next passes take them
 //
-// Where judging has cost more time than it brought (JudgingGains), nodes are treated as if there
-// were none.
+// Where judging costs more time than it brings (JudgingGains), nodes are treated as if there were
+// none.
 //
 // Its bits are not Outrider's (kForeignArithmetic). Only temperature 0 can be followed; an Open
 // that asks for more is refused by name.
@@ -47,26 +47,35 @@ struct StockCosts {
   double tokens_to_pay() const { return plain_ms > 0 ? judge_ms / plain_ms : 0; }
 };
 
-// The time that judging has brought or lost so far, against plain requests: a server may take
-// seconds to judge tokens that it would say by itself in a tenth of a second.
+// The time that judging brings or loses, against plain requests: a server may take seconds to judge
+// tokens that it would say by itself in a tenth of a second. That is known before the first round,
+// by the request that judged a probe, because a judged round may change the text as well: the
+// server keeps its states, which were computed in a batch, and chooses later tokens by them.
 //
 // Thread rule: a value.
 class JudgingGains final {
  public:
+  // Begins anew. A request has judged the probe: at best it would have brought kJudged + 1 tokens.
+  void begin(Duration judges_probe);
   // One request brought so many tokens.
   void add(bool judged, std::size_t tokens, Duration took);
-  // The next drafted tokens are to be judged: it has brought time, or lost only a small part of
-  // all, so that a server that becomes faster is noticed. The first request of all judges.
-  bool pays() const;
+  // The next drafted tokens are to be judged: so far that brings time.
+  bool pays() const { return plain_.tokens > 0 && !rests_; }
   // It is time to see what a plain request takes.
-  bool needs_plain() const { return judged_.seconds > 0 && plain_.tokens == 0; }
+  bool needs_plain() const { return plain_.tokens == 0; }
+  // What judging lost has become a small part of all time, so another probe tells whether the
+  // server has become faster.
+  bool needs_probe() const { return rests_ && !loses(); }
 
  private:
   struct Requests {
     double tokens = 0;
     double seconds = 0;
   };
+  bool loses() const;
+
   Requests judged_, plain_;
+  bool rests_ = false;
 };
 
 class StockVerifier final : public Verifier {
@@ -101,7 +110,7 @@ class StockVerifier final : public Verifier {
   const ServerApi api_;
   const Tokenizer& tokenizer_;
   std::optional<StockModel> model_;  // nothing: it has not been asked, or a stream failed
-  JudgingGains gains_;               // of all streams
+  JudgingGains gains_;               // of all streams since
 
   Mutex mu_;
   CondVar changed_;

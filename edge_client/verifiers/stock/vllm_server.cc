@@ -1,6 +1,8 @@
 // vLLM's server: token ids go in and come out, so nothing is read twice.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "edge_client/verifiers/stock/stock_server.h"
@@ -19,16 +21,33 @@ std::optional<TokenId> read_id(std::string_view digits) {
   return id;
 }
 
-// The likeliest token of one place: {"11": {"logprob": -0.1, "rank": 1}, "29": {..}}.
-std::optional<TokenId> likeliest(const Json* place) {
+// The likeliest token of one place, and whether it leads clearly:
+// {"11": {"logprob": -0.1, "rank": 1}, "29": {"logprob": -2.4, "rank": 2}}.
+struct Leader {
+  TokenId token = 0;
+  bool is_clear = false;
+};
+
+// Nothing: the place names no likeliest token.
+std::optional<Leader> leading(const Json* place) {
   if (place == nullptr || !place->is_object()) return std::nullopt;
+  std::optional<TokenId> token;
+  double most = 0;
+  double second = -std::numeric_limits<double>::infinity();
   for (const auto& [key, value] : place->items()) {
     const Json* const rank = member(&value, "rank");
     const Json* const logprob = member(&value, "logprob");
-    const bool is_first = rank != nullptr && rank->is_number_integer() && rank->get<int>() == 1;
-    if (is_first && logprob != nullptr && logprob->is_number()) return read_id(key);
+    if (rank == nullptr || !rank->is_number_integer()) continue;
+    if (logprob == nullptr || !logprob->is_number()) continue;
+    if (rank->get<int>() == 1) {
+      token = read_id(key);
+      most = logprob->get<double>();
+    } else {
+      second = std::max(second, logprob->get<double>());
+    }
   }
-  return std::nullopt;
+  if (!token) return std::nullopt;
+  return Leader{*token, !(most - second < kLeastLead)};
 }
 
 class VllmServer final : public StockServer {
@@ -43,25 +62,30 @@ class VllmServer final : public StockServer {
     if (context != nullptr && context->is_number_integer()) {
       found.context = context->get<Position>();
     }
-    OUTRIDER_RETURN_IF_ERROR(check_tokenizer(stop));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> probe, read_probe(stop));
+    const TimePoint begun = SystemClock().now();
+    OUTRIDER_RETURN_IF_ERROR(
+        judge(std::span(probe).first(1), std::span(probe).subspan(1), stop).status());
+    found.judges_probe = SystemClock().now() - begun;
     return found;
   }
 
   Result<StockChoices> judge(std::span<const TokenId> text, std::span<const TokenId> drafted,
                              const std::stop_token& stop) override {
     Json body = request(text, drafted, 1);
-    body["prompt_logprobs"] = 1;
+    body["prompt_logprobs"] = 2;
     OUTRIDER_ASSIGN_OR_RETURN(const Json reply, post(kCompletions, std::move(body), stop));
     const Json* const places = member(first_choice(reply), "prompt_logprobs");
     StockChoices choices;
     for (std::size_t i = 0; i < drafted.size(); ++i) {
       const std::size_t place = text.size() + i;
-      const std::optional<TokenId> chosen = likeliest(element(places, place));
-      if (!chosen)
+      const std::optional<Leader> leader = leading(element(places, place));
+      if (!leader)
         return lacks("the log-probability of the likeliest token at place " +
                      std::to_string(place));
-      choices.tokens.push_back(*chosen);
-      if (*chosen != drafted[i]) return choices;
+      if (!leader->is_clear) return choices;
+      choices.tokens.push_back(leader->token);
+      if (leader->token != drafted[i]) return choices;
     }
     OUTRIDER_RETURN_IF_ERROR(add_said(reply, choices));
     return choices;
@@ -107,9 +131,10 @@ class VllmServer final : public StockServer {
     return {};
   }
 
-  Status check_tokenizer(const std::stop_token& stop) {
+  // The tokens of kStockProbe, which the server reads as the same.
+  Result<std::vector<TokenId>> read_probe(const std::stop_token& stop) {
     OUTRIDER_ASSIGN_OR_RETURN(
-        const std::vector<TokenId> ours,
+        std::vector<TokenId> ours,
         tokenizer_.encode(kStockProbe, {.add_special_tokens = false, .parse_special = true}));
     OUTRIDER_ASSIGN_OR_RETURN(
         const Json reply,
@@ -117,7 +142,7 @@ class VllmServer final : public StockServer {
              stop));
     const Json* const tokens = member(&reply, "tokens");
     if (tokens == nullptr) return lacks("the tokens of a text (/tokenize)");
-    if (*tokens == Json(ours)) return {};
+    if (*tokens == Json(ours)) return ours;
     return reads_otherwise("a text of " + std::to_string(ours.size()) +
                            " tokens has other ids there");
   }

@@ -30,7 +30,7 @@ class CountingServer final : public StockServer {
 
   Result<StockModel> open(const std::stop_token&) override {
     ++opened;
-    return StockModel{.name = "counter", .context = 512};
+    return StockModel{.name = "counter", .context = 512, .judges_probe = judges_probe};
   }
 
   Result<StockChoices> judge(std::span<const TokenId> text, std::span<const TokenId> drafted,
@@ -68,6 +68,7 @@ class CountingServer final : public StockServer {
   }
 
   int opened = 0;
+  Duration judges_probe{0};
   std::vector<std::vector<TokenId>> judged;
   std::vector<std::size_t> asked;
   bool says_little = false, says_nothing = false;
@@ -172,6 +173,7 @@ TEST_F(StockVerifierTest, TheLikeliestChainIsJudgedByOneRequest) {
                             {.token = 9, .parent = 1, .confidence = 40},
                             {.token = 8, .parent = 2, .confidence = 180},
                             {.token = 20, .parent = 1, .confidence = 90}}};
+  ASSERT_TRUE(run(open({5, 6}, 9)).ok()) << "plain requests are measured";
   ASSERT_TRUE(run(open({5, 6}, 5), {{.body = grow}}).ok());
   EXPECT_THAT(server_->judged, ElementsAre(ElementsAre(7, 8, 20)));
   EXPECT_THAT(verdicts_.front().tokens, ElementsAre(7, 8, 9));
@@ -181,8 +183,20 @@ TEST_F(StockVerifierTest, TheLikeliestChainIsJudgedByOneRequest) {
 TEST_F(StockVerifierTest, WhereAJudgementLeavesItOpenTheServerGoesOn) {
   server_->says_little = true;
   const Grow grow{.first_id = 1, .anchor_position = 2, .nodes = {{.token = 7}}};
+  ASSERT_TRUE(run(open({5, 6}, 9)).ok()) << "plain requests are measured";
   ASSERT_TRUE(run(open({5, 6}, 3), {{.body = grow}}).ok());
+  EXPECT_THAT(server_->judged, ElementsAre(ElementsAre(7)));
   EXPECT_THAT(answer(), ElementsAre(7, 8, 9));
+}
+
+TEST_F(StockVerifierTest, NothingIsJudgedBeforeItIsKnownToPay) {
+  const Grow grow{.first_id = 1, .anchor_position = 2, .nodes = {{.token = 7}}};
+  server_->judges_probe = std::chrono::seconds(100);
+  for (int stream = 0; stream < 3; ++stream) {
+    ASSERT_TRUE(run(open({5, 6}, 40), {{.body = grow}}).ok());
+  }
+  EXPECT_THAT(server_->judged, IsEmpty());
+  EXPECT_EQ(server_->opened, 1);
 }
 
 TEST_F(StockVerifierTest, TheServersEndIsAStopToken) {
@@ -233,26 +247,31 @@ TEST_F(StockVerifierTest, AServerThatSaysNothingEndsTheStream) {
   EXPECT_THAT(run(open({5}, 4)).message(), HasSubstr("chose no token"));
 }
 
-TEST(JudgingGains, JudgingGoesOnWhereItBringsTime) {
+TEST(JudgingGains, JudgingBeginsWhereItBringsTime) {
   JudgingGains gains;
-  EXPECT_TRUE(gains.pays()) << "nothing is known";
-  gains.add(true, 5, from_ms(30));
+  gains.begin(from_ms(30));
   EXPECT_TRUE(gains.needs_plain());
   EXPECT_FALSE(gains.pays());
   gains.add(false, 16, from_ms(160));
   EXPECT_FALSE(gains.needs_plain());
   EXPECT_TRUE(gains.pays()) << "six milliseconds a token, and ten by plain requests";
+  gains.add(true, 1, from_ms(100));
+  EXPECT_FALSE(gains.pays()) << "rounds bring less than the probe would have";
 }
 
-TEST(JudgingGains, WhatLosesTimeIsTriedAgainOnceThatIsASmallPartOfAll) {
+TEST(JudgingGains, WhatLosesTimeIsProbedAgainOnceThatIsASmallPartOfAll) {
   JudgingGains gains;
-  gains.add(true, 2, from_ms(1000));
+  gains.begin(from_ms(1000));
   gains.add(false, 16, from_ms(160));
   EXPECT_FALSE(gains.pays());
   gains.add(false, 1000, from_ms(10000));
-  EXPECT_FALSE(gains.pays()) << "980 ms lost, of 11 s";
+  EXPECT_FALSE(gains.needs_probe()) << "950 ms lost, of 11 s";
   gains.add(false, 1000, from_ms(10000));
-  EXPECT_TRUE(gains.pays()) << "of 21 s";
+  EXPECT_TRUE(gains.needs_probe()) << "of 21 s";
+  EXPECT_FALSE(gains.pays()) << "a text that is being written is left alone";
+  gains.begin(from_ms(30));
+  gains.add(false, 16, from_ms(160));
+  EXPECT_TRUE(gains.pays());
 }
 
 TEST_F(StockVerifierTest, RequestsAreMeasured) {

@@ -2,7 +2,7 @@
 """The cost of the service around decoding, with the real programs in turn: `outrider-edge serve` compared with the
 same answer's time inside it, TLS compared with plaintext over gRPC and over HTTP, and the processor time of /metrics.
 
-  ./run soak overhead [--rounds 20]
+  ./run soak overhead [--rounds 20] [--https-model FILE]
 
 The target decodes as fast as this machine can, because long passes would hide the costs. Times are medians
 of paired differences, with their 95 % interval; a bar is compared with the pessimistic bound.
@@ -17,7 +17,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from edges import DRAFT, FORGETFUL, ROOT, Server, StampedEdge, edge, free_port, make_certificate, wait_until_served
+from edges import DRAFT, FORGETFUL, ROOT, TARGET, Server, StampedEdge, edge, free_port, make_certificate, wait_until_served
 from outcome import Outcome, median
 from streamed import pieces
 
@@ -87,32 +87,37 @@ def measure_tls(rounds, outcome):
     outcome.hold('ms that TLS adds to a pass', median(differences), MOST_TLS_MS, at_least=False)
 
 
-def http_tpot(port, tls):
-    """The time per output token of several answers of a server's own HTTP, s."""
-    spent = tokens = 0
-    for seed in range(ANSWERS):
-        times = [when for when, text, _ in pieces(port, tls, prompt=PROMPT, max_tokens=TOKENS, temperature=1, seed=seed,
-                                                  ignore_eos=True) if text]
-        spent += times[-1] - times[0]
-        tokens += len(times) - 1
-    return spent / tokens
+def http_time(port, tls, seed):
+    """Of an answer of a server's own HTTP, (seconds from its first text to the last, the tokens of that time)."""
+    times = [when for when, text, _ in pieces(port, tls, prompt=PROMPT, max_tokens=TOKENS, temperature=1, seed=seed, ignore_eos=True) if text]
+    return times[-1] - times[0], len(times) - 1
 
 
-def measure_https(rounds, outcome):
+def http_tpots(ports, seeds):
+    """The time per output token of each port, s, by answers in turn."""
+    spent = {port: [0, 0] for port in ports}
+    for seed in seeds:
+        for port in list(ports) if seed % 2 else list(ports)[::-1]:
+            spent[port] = [total + one for total, one in zip(spent[port], http_time(port, ports[port], seed))]
+    return [seconds / tokens for seconds, tokens in spent.values()]
+
+
+def measure_https(rounds, outcome, model=TARGET):
     """Without drafts and earlier texts, so that each token is one pass and one event."""
     plain_port, port = free_port(), free_port()
     flags = ('--draft-source', 'none', *FORGETFUL)
     with tempfile.TemporaryDirectory() as folder:
         cert, key = make_certificate(folder)
         trust = ssl.create_default_context(cafile=cert)
-        with Server('--http-port', plain_port, *flags), Server('--http-port', port, '--tls-cert', cert, '--tls-key', key, *flags):
-            ratios = []
+        with (Server('--http-port', plain_port, *flags, model=model),
+              Server('--http-port', port, '--tls-cert', cert, '--tls-key', key, *flags, model=model)):
+            ratios, added = [], []
             for number in range(rounds + 1):
-                pair = [lambda: http_tpot(plain_port, None), lambda: http_tpot(port, trust)]
-                order = (0, 1) if number % 2 else (1, 0)
-                times = {which: pair[which]() for which in order}
+                times = http_tpots({plain_port: None, port: trust}, range(number * ANSWERS, (number + 1) * ANSWERS))
                 if number:
                     ratios.append(times[1] / times[0])
+                    added.append(1e6 * (times[1] - times[0]))
+    outcome.figures['https_us_a_token'] = [round(one, 1) for one in median(added)]
     outcome.hold('time between tokens over HTTPS, over plaintext', median(ratios), MOST_OF_TPOT, at_least=False)
 
 
@@ -139,8 +144,12 @@ def measure_metrics(rounds, outcome):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rounds', type=int, default=20)
+    parser.add_argument('--https-model', help='a target: only HTTPS, compared with plaintext, and with it')
     options = parser.parse_args()
     outcome = Outcome('overhead')
+    if options.https_model:
+        measure_https(options.rounds, outcome, options.https_model)
+        return outcome.finish()
     measure_serve(options.rounds, outcome)
     measure_tls(options.rounds, outcome)
     measure_https(options.rounds, outcome)

@@ -33,11 +33,15 @@ class Refused(OutriderError):
 
 @dataclass(frozen=True)
 class Slo:
-    """A time by which an answer is wanted. With `unverified` what the draft expects is given then, and the target
-    confirms or corrects it afterwards. An elastic target answers with no level whose quality is below `min_quality`."""
-    time_ms: float
+    """The objectives of an answer. With `unverified` what the draft expects by `time_ms` is given then, and the target confirms
+    or corrects it afterwards. Without, an elastic target answers with the level that keeps all objectives, but with none
+    whose quality is below `min_quality`."""
+    time_ms: Optional[float] = None   # the whole answer
     unverified: bool = False
     min_quality: Optional[float] = None
+    ttft_ms: Optional[float] = None   # the first token
+    tpot_ms: Optional[float] = None   # each later one
+    energy_j: Optional[float] = None  # the whole answer, where the device's power is known (--power-file)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ def body_of(prompt: Prompt, *, stream: bool, model: Optional[str], slo: Optional
     if model is not None:
         body["model"] = model
     if slo is not None:
-        body["slo"] = {"time_ms": slo.time_ms, **({"unverified": "allow"} if slo.unverified else {}),
-                       **({} if slo.min_quality is None else {"min_quality": slo.min_quality})}
+        objectives = {name: value for name, value in vars(slo).items() if name != "unverified" and value is not None}
+        body["slo"] = {**objectives, **({"unverified": "allow"} if slo.unverified else {})}
     if stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}

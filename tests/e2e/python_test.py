@@ -184,6 +184,15 @@ class Failures(unittest.TestCase):
         self.assertEqual(len(expected), 1, json.dumps([str(event) for event in events]))
         self.assertIn(events[-1].answer.unverified_outcome, ('confirmed', 'corrected'))
 
+    def test_objectives_go_as_they_are(self):
+        levels = ('--target', TARGET, '--elastic', f'{TARGET}/elastic.json', '--model', DRAFT)
+        with outrider.Edge(*levels) as edge:
+            with self.assertRaises(outrider.OutriderError) as refused:
+                edge.client.chat(SCENE, max_tokens=8, slo=outrider.Slo(energy_j=5))
+            self.assertIn('--power-file', str(refused.exception))
+            slow = outrider.Slo(ttft_ms=60000, tpot_ms=60000, min_quality=0.5)
+            self.assertTrue(edge.client.chat(SCENE, max_tokens=8, slo=slow).text)
+
 
 if __name__ == '__main__':
     run_tests()

@@ -88,7 +88,7 @@ def measure_tls(rounds, outcome):
 
 
 def http_time(port, tls, seed):
-    """Of an answer of a server's own HTTP, (seconds from its first text to the last, the tokens of that time)."""
+    """The seconds from the first text of a server's HTTP answer to the last, and the tokens of that time."""
     times = [when for when, text, _ in pieces(port, tls, prompt=PROMPT, max_tokens=TOKENS, temperature=1, seed=seed, ignore_eos=True) if text]
     return times[-1] - times[0], len(times) - 1
 

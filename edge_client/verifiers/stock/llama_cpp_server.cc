@@ -128,7 +128,7 @@ class LlamaCppServer final : public StockServer {
       if (i == alike || *chosen != drafted[i]) return choices;
     }
     if (alike < read_draft.size() || alike < drafted.size()) return choices;
-    // What it says behind them was computed with them.
+    // The token behind them was computed in the same batch.
     OUTRIDER_ASSIGN_OR_RETURN(const Leader leader, leading(echo, whole, whole.ids.size()));
     if (!leader.is_clear) return choices;
     OUTRIDER_RETURN_IF_ERROR(add_said(whole, echo.said, echo.ended, choices));
@@ -294,7 +294,7 @@ class LlamaCppServer final : public StockServer {
       leader.piece = piece;
       most = value;
     }
-    leader.is_clear = most > kNone && !(most - second < kLeastLead);
+    leader.is_clear = most > kNone && !(most - second < kMinLead);
     return leader;
   }
 

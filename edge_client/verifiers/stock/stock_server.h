@@ -83,7 +83,7 @@ class StockServer {
 
   // Gives the target's choices behind `text`: as long as it chooses what is drafted, and one token
   // more. They are fewer, or none, where the server's words leave that open, or where two tokens
-  // are nearly level (kLeastLead): the server computes a judged token in a batch, and alone it may
+  // are nearly level (kMinLead): the server computes a judged token in a batch, and alone it may
   // choose the other one.
   virtual Result<StockChoices> judge(std::span<const TokenId> text,
                                      std::span<const TokenId> drafted,
@@ -136,7 +136,7 @@ std::unique_ptr<StockServer> make_llama_cpp_server(const StockOptions& options,
 bool answers(const StockOptions& options, Duration patience);
 
 // A judged token counts if its log-probability is so much above that of any other, in nats.
-inline constexpr double kLeastLead = 0.5;
+inline constexpr double kMinLead = 0.5;
 
 inline constexpr char kCompletions[] = "/v1/completions";
 

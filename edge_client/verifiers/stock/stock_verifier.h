@@ -63,7 +63,7 @@ class JudgingGains final {
   bool pays() const { return plain_.tokens > 0 && !rests_; }
   // It is time to see what a plain request takes.
   bool needs_plain() const { return plain_.tokens == 0; }
-  // What judging lost has become a small part of all time, so another probe tells whether the
+  // Judging has lost only a small part of all time by now, so another probe may show that the
   // server has become faster.
   bool needs_probe() const { return rests_ && !loses(); }
 

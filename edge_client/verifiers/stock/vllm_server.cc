@@ -47,7 +47,7 @@ std::optional<Leader> leading(const Json* place) {
     }
   }
   if (!token) return std::nullopt;
-  return Leader{*token, !(most - second < kLeastLead)};
+  return Leader{*token, !(most - second < kMinLead)};
 }
 
 class VllmServer final : public StockServer {

@@ -78,11 +78,7 @@ Result<std::optional<LevelChoice>> CompletionServer::choose_level(
       options_.levels->choose(wish, {.prompt_tokens = std::ssize(call.prompt.ids),
                                      .max_tokens = call.params.text.max_tokens,
                                      .watts = options_.watts}));
-  if (choice.then) {
-    return unimplemented("level " + wish.level +
-                         ": one level answers a request here. Remedy: one name, or an edge "
-                         "(outrider-edge serve)");
-  }
+  choice.may_switch = false;  // other sessions' passes are in its times
   return std::optional(choice);
 }
 
@@ -105,6 +101,7 @@ Status CompletionServer::complete(CompletionCall call) {
   OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
                             PlainAnswer::begin(tokenizer_, std::move(call.prompt), call.params,
                                                options_.context, options_.tokenizer_hash));
+  if (level && level->may_change()) answer.follow({*level, options_.levels->profile()});
   Recorder* const recorder = options_.recorder;
   const bool recorded =
       recorder != nullptr && (recorder->has_file() || call.client->wants_record());

@@ -10,21 +10,28 @@
 namespace outrider {
 
 AdmissionResult CompletionStream::begin(Tenants* tenants, StreamOwner owner) {
-  EdgeMessage open = answer_.open();
-  const auto prompt = static_cast<double>(std::get<Open>(open.body).prefix.size());
+  const auto prompt = static_cast<double>(answer_.prompt_tokens());
   AdmissionResult admitted = place_.take(tenants, owner.tenant, client_.responder->id(), prompt);
   if (!admitted.status.ok()) return admitted;
   traffic_->add_up(client_.bytes_up);
   owner.traffic = traffic_;
-  // No event comes before the first message, so stream_ is there by then.
-  stream_ =
-      engine_.connect([self = shared_from_this()](VerifierEvent event) { self->on_event(event); },
-                      std::move(owner));
-  engine_.post(stream_, std::move(open));
+  owner_ = std::move(owner);
+  connect();
   return admitted;
 }
 
-void CompletionStream::on_event(const VerifierEvent& event) {
+// No event comes before the first message, so stream_ is there by then. After that the stream's
+// events may come on another thread, so nothing of this object is touched here.
+void CompletionStream::connect() {
+  const std::uint32_t part = ++part_;
+  stream_ = engine_.connect(
+      [self = shared_from_this(), part](VerifierEvent event) { self->on_event(part, event); },
+      owner_);
+  engine_.post(stream_, answer_.open());
+}
+
+void CompletionStream::on_event(std::uint32_t part, const VerifierEvent& event) {
+  if (part != part_) return;
   if (client_.spans != nullptr) client_.spans->on(event, clock_.now());
   if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
   const auto& ended = std::get<StreamEnded>(event);
@@ -71,6 +78,9 @@ void CompletionStream::on_step(PlainAnswer::Step step) {
     client.end(*step.end);
   }
   traffic_->add_down(client.take_bytes_sent());
+  if (!step.level) return;
+  owner_.level = *step.level;
+  connect();
 }
 
 // Which level answered, what was expected, and what it took.
@@ -81,7 +91,7 @@ void CompletionStream::note_level(AnswerEnd& end) {
   record.time_ms = to_ms(clock_.now() - came_at_);
   // The time to the first token has other sessions' passes in it, so it says nothing of a prompt.
   const auto said = static_cast<std::int64_t>(end.usage.completion_tokens);
-  client_.levels->note(*client_.level, std::nullopt, {.said = said}, record);
+  client_.levels->note(*client_.level, answer_.switches(), {.said = said}, record);
   end.level = write_json(record);
 }
 

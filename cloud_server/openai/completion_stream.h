@@ -6,6 +6,8 @@
 // levels outlive it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +50,8 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
   AdmissionResult begin(Tenants* tenants, StreamOwner owner);
 
  private:
-  void on_event(const VerifierEvent& event);
+  void connect();
+  void on_event(std::uint32_t part, const VerifierEvent& event);
   void on_message(const ServerMessage& message);
   void on_step(PlainAnswer::Step step);
   void note_level(AnswerEnd& end);
@@ -61,7 +64,11 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
   const Clock& clock_;
   PlainAnswer answer_;
   const Client client_;
+  StreamOwner owner_;
   StreamId stream_ = 0;
+  // The stream whose events count, by number: one that another level's replaces has some left, on
+  // whichever thread.
+  std::atomic<std::uint32_t> part_{0};
   TenantPlace place_;
   const std::shared_ptr<StreamTraffic> traffic_ = std::make_shared<StreamTraffic>();
   std::optional<Duration> retry_after_;  // if the engine says one

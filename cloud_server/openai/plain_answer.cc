@@ -52,6 +52,7 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
   PlainAnswer answer(std::move(open),
                      StreamedText(tokenizer, std::move(stops), std::move(prompt.shown_ids)));
   answer.end_ = answer.acked_ = length;
+  answer.prompt_tokens_ = static_cast<std::size_t>(length);
   return answer;
 }
 
@@ -68,9 +69,13 @@ PlainAnswer::Step PlainAnswer::on_message(const ServerMessage& message) {
   if (const auto* scored = std::get_if<PromptLogprobs>(&message)) {
     step.prompt_logprobs = scored->logprobs;
   }
-  if (const auto* opened = std::get_if<Opened>(&message); opened != nullptr && recording_) {
-    recording_->on_opened(*opened);
+  if (const auto* opened = std::get_if<Opened>(&message)) {
+    if (recording_) recording_->on_opened(*opened);
+    open_.replaced_session = opened->session_id;  // where it is opened again
+    stop_ids_ = opened->stop_ids;
   }
+  // A verifier that shuts down lets its sessions finish, and opens no other.
+  if (std::holds_alternative<Notice>(message) && track_) track_->stay();
   if (const auto* verdict = std::get_if<Verdict>(&message)) on_verdict(*verdict, step);
   if (const auto* usage = std::get_if<Usage>(&message)) {
     over_ = true;
@@ -81,7 +86,7 @@ PlainAnswer::Step PlainAnswer::on_message(const ServerMessage& message) {
     if (std::string rest = text_.finish(); !rest.empty()) {
       step.pieces.push_back({.text = std::move(rest), .has_token = false});
     }
-    cached_tokens_ = usage->cached_tokens;
+    cached_tokens_ = std::min<std::uint64_t>(usage->cached_tokens, prompt_tokens_);
     const bool by_length = usage->reason == FinishReason::kLength;
     finish(step, by_length ? kEndedByLength : kEndedByStop);
   }
@@ -97,8 +102,14 @@ void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
     AnswerPiece& piece =
         step.pieces.emplace_back(AnswerPiece{.text = std::move(update.text), .id = token});
     if (i < verdict.logprobs.size()) piece.logprobs = verdict.logprobs[i];
-    if (!update.stopped) continue;
+    if (track_) said_.push_back(token);
+    const std::optional<std::size_t> level = track_ ? track_->push(token) : std::nullopt;
+    const bool is_last =
+        end_ == open_.end_position || std::ranges::find(stop_ids_, token) != stop_ids_.end();
+    const bool goes_on = level && !is_last;
+    if (!update.stopped && !goes_on) continue;
     if (recording_) recording_->on_verdict(verdict, i + 1);
+    if (!update.stopped) return go_on_with(*level, step);
     over_ = true;
     step.reply = EdgeMessage{.acked_position = end_, .body = Cancel{}};
     finish(step, kEndedByText);
@@ -110,10 +121,20 @@ void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
   step.reply = EdgeMessage{.acked_position = end_, .body = AckOnly{}};
 }
 
+// The rest of the verdict is dropped: the other level says what follows this token.
+void PlainAnswer::go_on_with(std::size_t level, Step& step) {
+  track_->go_on_with(level);
+  open_.prefix.insert(open_.prefix.end(), said_.begin(), said_.end());
+  open_.prompt_logprobs = false;  // they were told
+  said_.clear();
+  acked_ = end_;
+  step.level = level;
+}
+
 void PlainAnswer::finish(Step& step, std::string_view ending) {
   step.end = AnswerEnd{.by_length = ending == kEndedByLength,
                        .stop_text = text_.stop_string(),
-                       .usage = {.prompt_tokens = open_.prefix.size(),
+                       .usage = {.prompt_tokens = prompt_tokens_,
                                  .cached_tokens = cached_tokens_,
                                  .completion_tokens = tokens_},
                        .seed = told_seed({open_.sampling, open_.seed}),

@@ -265,7 +265,7 @@ void Generator::run(AnswerSession& session, const AnswerParts& parts, const std:
   const AnswerConfig& config = parts.config;
   AnswerSession* outer = &session;
   std::optional<LevelSwitchDecorator> levels;
-  if (parts.level && (parts.level->then || parts.level->may_switch)) {
+  if (parts.level && parts.level->may_change()) {
     outer = &levels.emplace(parts.session, level_plan(parts));
   }
   std::optional<DeadlineDecorator> deadline;
@@ -277,7 +277,7 @@ void Generator::run(AnswerSession& session, const AnswerParts& parts, const std:
   std::optional<ProvisionalTextDecorator> provisional;
   if (config.show_provisional) outer = &provisional.emplace(*outer, parts.session, parts.text);
   report.finish = runner_.run(*outer, parts.session.choice(), stop);
-  switched_ = levels ? levels->switched() : std::nullopt;
+  switches_ = levels ? levels->switches() : std::vector<LevelSwitch>();
   if (deadline) report.record.unverified = UnverifiedRecord::of(deadline->given(), parts.came_at);
 }
 
@@ -340,7 +340,9 @@ Result<std::optional<LevelChoice>> Generator::choose_level(const AnswerRequest& 
   parts_.elastic->use(choice.level);
   level_ = choice.level;
   next_level_.reset();
-  if (choice.then) next_level_ = choice.then->level;
+  for (const LevelSwitch& next : choice.then) {
+    if (next.level > level_) next_level_ = std::max(next.level, next_level_.value_or(0));
+  }
   if (choice.may_switch) next_level_ = level_ + 1;
   if (!choice.keeps) {
     listener_.on_say({Say::Level::kWarning, "slo: level " +
@@ -354,7 +356,7 @@ Result<std::optional<LevelChoice>> Generator::choose_level(const AnswerRequest& 
 }
 
 LevelSwitchDecorator::Plan Generator::level_plan(const AnswerParts& parts) const {
-  LevelSwitchDecorator::Plan plan{.then = parts.level->then};
+  LevelSwitchDecorator::Plan plan{.track = {*parts.level, parts_.elastic->book().profile()}};
   if (!parts.level->may_switch) return plan;
   const TimePoint due = parts.came_at + from_ms(*parts.level->time_limit_ms);
   const auto prompt = std::ssize(parts.session.text());
@@ -377,7 +379,7 @@ void Generator::note_level(const LevelChoice& choice, AnswerRecord& record) {
   const auto prompt = static_cast<std::int64_t>(stats.prompt_tokens);
   const auto cached = static_cast<std::int64_t>(stats.cached_tokens.value_or(0));
   parts_.elastic->book().note(
-      choice, switched_,
+      choice, switches_,
       {.read = std::max<std::int64_t>(prompt - cached, 0), .said = std::ssize(record.ids)}, level);
 }
 

@@ -18,6 +18,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/request_headers.h"
@@ -134,8 +135,8 @@ class Generator final {
   std::array<std::string, 2> last_sessions_;  // by route
   std::string announced_;                     // what was said of speculation
   std::size_t level_ = 0;                     // that answers, or answered last
-  std::optional<std::size_t> next_level_;     // the largest to which the same answer may switch
-  std::optional<LevelSwitch> switched_;       // the same answer, to another level
+  std::optional<std::size_t> next_level_;     // a smaller one to which it may switch
+  std::vector<LevelSwitch> switches_;         // the same answer's, to other levels
   bool draft_failed_ = false;
 };
 

@@ -94,10 +94,12 @@ bool has_levels(const GenerationConfig& config, const ModelPack& pack) {
 Result<std::string> largest_level(const LevelWish& wish, const ElasticTable& table) {
   OUTRIDER_ASSIGN_OR_RETURN(const LevelCourse course, parse_level_course(wish.level));
   if (course.first.empty() || course.first == "auto") return std::string();
-  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* first, find_level(table, course.first));
-  if (course.then.empty()) return first->name;
-  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* then, find_level(table, course.then));
-  return std::min(first, then)->name;  // the larger ones come first
+  OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* largest, find_level(table, course.first));
+  for (const LevelCourse::Part& part : course.then) {
+    OUTRIDER_ASSIGN_OR_RETURN(const ElasticLevel* level, find_level(table, part.level));
+    largest = std::min(largest, level);  // the larger ones come first
+  }
+  return largest->name;
 }
 
 Result<FlashOptions> flash_options(const GenerationConfig& config, const ModelPack& pack) {

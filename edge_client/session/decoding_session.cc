@@ -153,9 +153,13 @@ void DecodingSession::on(const CancelRequested&) {
   leave(Ending::kCancelled);
 }
 
-void DecodingSession::on(const Reopen&) {
+void DecodingSession::on(const Reopen& event) {
   if (decided()) return;
-  speculator_.on_other_verifier(now_);
+  if (event.to_other) {
+    speculator_.on_other_verifier(now_);
+  } else {
+    speculator_.on_stream_closed();
+  }
   link_.on_verdict();  // another verifier's failures do not count
   open_stream();
 }

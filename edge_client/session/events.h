@@ -44,7 +44,9 @@ struct CancelRequested {};
 
 // Another verifier takes over, or this one starts again: the stream is over, and the next one opens
 // at once with the committed text.
-struct Reopen {};
+struct Reopen {
+  bool to_other = true;  // the one that SpeculatorOptions::other is for; else drafting goes on
+};
 
 // LinkProbed: the result of ProbeLink (link_probe.h).
 

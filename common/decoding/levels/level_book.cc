@@ -121,12 +121,15 @@ Result<LevelChoice> LevelBook::choose(const LevelWish& wish, const AnswerSize& s
                       least_quality_);
 }
 
-void LevelBook::note(const LevelChoice& choice, const std::optional<LevelSwitch>& switched,
+void LevelBook::note(const LevelChoice& choice, std::span<const LevelSwitch> switches,
                      const AnsweredTokens& tokens, LevelRecord& record) {
   const ElasticLevel& level = levels_[choice.level];
-  const ElasticLevel& last = switched ? levels_[switched->level] : level;
+  const std::size_t last_level = switches.empty() ? choice.level : switches.back().level;
+  const ElasticLevel& last = levels_[last_level];
   record.name = record.course = level.name;
-  if (switched) record.course += "," + std::to_string(switched->from_token) + ":" + last.name;
+  for (const LevelSwitch& next : switches) {
+    record.course += "," + std::to_string(next.from_token) + ":" + levels_[next.level].name;
+  }
   record.divergence = last.divergence;
   record.agreement = last.agreement;
   record.predicted_keeps_slo = choice.keeps;
@@ -134,10 +137,10 @@ void LevelBook::note(const LevelChoice& choice, const std::optional<LevelSwitch>
   record.predicted_tpot_ms = choice.predicted.tpot_ms;
   record.predicted_time_ms = choice.predicted.time_ms;
   const MutexLock lock(mu_);
-  record.quality = profile_[switched ? switched->level : choice.level].quality;
+  record.quality = profile_[last_level].quality;
   lengths_.push_back(tokens.said);
   if (lengths_.size() > kLengths) lengths_.pop_front();
-  if (switched || !record.ttft_ms) return;  // of two levels: neither's times
+  if (!switches.empty() || !record.ttft_ms) return;  // the times are no single level's
   LevelProfile& times = profile_[choice.level];
   const auto read = static_cast<double>(tokens.read);
   if (read * times.prefill_ms > kLongPrompt * times.pass_ms) {

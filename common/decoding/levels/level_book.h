@@ -54,7 +54,7 @@ class LevelBook final {
 
   // An answer has ended. `record`, which has the times that it took, gets the rest; what it took is
   // what the next of that level is expected to take.
-  void note(const LevelChoice& choice, const std::optional<LevelSwitch>& switched,
+  void note(const LevelChoice& choice, std::span<const LevelSwitch> switches,
             const AnsweredTokens& tokens, LevelRecord& record);
 
  private:

@@ -104,13 +104,14 @@ Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const Le
   choice.least_quality = slo.min_quality.value_or(least_quality);
   const auto is_good = [&](const LevelProfile& one) { return one.quality >= choice.least_quality; };
   std::size_t first = 0, last = slo.asks() ? last_good(profile, choice.least_quality) : 0;
-  if (!course.first.empty() && course.first != "auto") {
+  const bool is_named = !course.first.empty() && course.first != "auto";
+  if (is_named) {
     OUTRIDER_ASSIGN_OR_RETURN(first, named_level(profile, course.first));
     last = first;
   }
-  if (!course.then.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::size_t second, named_level(profile, course.then));
-    choice.then = LevelSwitch{.from_token = course.from_token, .level = second};
+  for (const LevelCourse::Part& part : course.then) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::size_t level, named_level(profile, part.level));
+    choice.then.push_back({.from_token = part.from_token, .level = level});
   }
   const bool is_bounded = size.max_tokens > 0;
   const std::optional<std::int64_t> tokens =
@@ -131,7 +132,8 @@ Result<LevelChoice> choose_level(std::span<const LevelProfile> profile, const Le
   choice.time_limit_ms = slo.time_ms;
   choice.length_assumed = slo.time_ms && !is_bounded;
   choice.expected_tokens = tokens.value_or(0);
-  choice.may_switch = slo.time_ms && choice.level < last && !choice.then;
+  choice.may_switch = slo.time_ms && choice.level < last && choice.then.empty();
+  choice.leaves_loops = slo.asks() && !is_named && choice.then.empty();
   if (choice.keeps || !slo.strict) return choice;
   return invalid_argument("no level keeps the slo: " + profile[choice.level].name + " needs " +
                           times_text(choice.predicted) + below_text(profile, choice) +
@@ -156,6 +158,13 @@ std::optional<std::size_t> level_to_go_on_with(std::span<const LevelProfile> pro
     best = i;
   }
   return best;
+}
+
+std::optional<std::size_t> next_larger_level(std::span<const LevelProfile> profile,
+                                             std::size_t level, double least_quality) {
+  if (level == 0) return std::nullopt;
+  while (--level > 0 && profile[level].quality < least_quality) continue;
+  return level;
 }
 
 std::optional<std::int64_t> usual_length(std::vector<std::int64_t> lengths) {

@@ -55,15 +55,19 @@ struct LevelSwitch {
 };
 
 struct LevelChoice {
-  std::size_t level = 0;                 // of the profile
-  std::optional<LevelSwitch> then = {};  // as a course says
-  bool may_switch = false;               // to keep that time, whatever becomes of the prediction
+  std::size_t level = 0;               // of the profile
+  std::vector<LevelSwitch> then = {};  // as a course says, in order
+  bool may_switch = false;             // to keep that time, whatever becomes of the prediction
+  bool leaves_loops = false;           // a time chose the level, so a larger one is as welcome
   std::optional<double> time_limit_ms = {};  // time_ms, or that in which energy_j is used up
   double least_quality = 0;                  // of a level to switch to
   std::int64_t expected_tokens = 0;          // of the answer; 0: not known
-  PredictedTimes predicted;
+  PredictedTimes predicted = {};
   bool keeps = true;            // what was asked for
   bool length_assumed = false;  // by earlier answers, where the request has no max_tokens
+
+  // Another level may go on with the answer.
+  bool may_change() const { return may_switch || leaves_loops || !then.empty(); }
 };
 
 // An objective of what may be unverified chooses no level: the full model answers, or the named
@@ -91,6 +95,10 @@ struct AnswerProgress {
 // The other levels are taken to be as much slower than their profiles as this one is.
 std::optional<std::size_t> level_to_go_on_with(std::span<const LevelProfile> profile,
                                                std::size_t level, const AnswerProgress& progress);
+
+// The next larger level that is good enough, or else the full one; nothing above the full one.
+std::optional<std::size_t> next_larger_level(std::span<const LevelProfile> profile,
+                                             std::size_t level, double least_quality);
 
 // The 90th percentile of the lengths of earlier answers; nothing if there are none.
 std::optional<std::int64_t> usual_length(std::vector<std::int64_t> lengths);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 #include <system_error>
+#include <utility>
 
 namespace outrider {
 namespace {
@@ -56,22 +57,30 @@ Duration due_within(const Slo& slo) {
 }
 
 Result<LevelCourse> parse_level_course(std::string_view text) {
-  const std::size_t comma = text.find(',');
-  LevelCourse course{.first = std::string(text.substr(0, comma))};
-  if (comma == std::string_view::npos) return course;
-  const std::string_view rest = text.substr(comma + 1);
-  const std::size_t colon = rest.find(':');
-  if (colon != std::string_view::npos) {
-    const char* const end = rest.data() + colon;
-    const auto [at, error] = std::from_chars(rest.data(), end, course.from_token);
-    course.then = rest.substr(colon + 1);
-    if (error == std::errc() && at == end && course.from_token > 0 && !course.then.empty()) {
-      return course;
+  const std::size_t first_end = std::min(text.find(','), text.size());
+  LevelCourse course{.first = std::string(text.substr(0, first_end))};
+  std::string_view rest = text.substr(first_end);
+  while (!rest.empty()) {
+    rest.remove_prefix(1);
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(part.size());
+    const std::size_t colon = std::min(part.find(':'), part.size());
+    const char* const end = part.data() + colon;
+    LevelCourse::Part next;
+    const auto [at, error] = std::from_chars(part.data(), end, next.from_token);
+    const std::int64_t before = course.then.empty() ? 0 : course.then.back().from_token;
+    const bool is_number = error == std::errc() && at == end && next.from_token > before;
+    if (!is_number || colon + 1 >= part.size() || course.then.size() >= LevelCourse::kMaxParts) {
+      return invalid_argument("level " + printable(text) +
+                              " is neither a name nor several, each behind the token at which it "
+                              "begins, in order, at most " +
+                              std::to_string(LevelCourse::kMaxParts) +
+                              ". Remedy: 60, or 100,12:60");
     }
+    next.level = part.substr(colon + 1);
+    course.then.push_back(std::move(next));
   }
-  return invalid_argument("level " + printable(text) +
-                          " is neither a name nor two with the token at which the second begins. "
-                          "Remedy: 60, or 100,12:60");
+  return course;
 }
 
 }  // namespace outrider

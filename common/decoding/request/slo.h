@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -78,7 +79,8 @@ inline constexpr Duration kDueAnyway = std::chrono::minutes(1);
 Duration due_within(const Slo& slo);
 
 struct LevelWish {
-  // A name, or two (a level course); empty or "auto": by the slo, or the full model without one.
+  // A name, or several (a level course); empty or "auto": by the slo, or the full model without
+  // one.
   std::string level = {};
   Slo slo = {};
 };
@@ -86,9 +88,14 @@ struct LevelWish {
 // Levels that answer one after the other: "100,12:60" is 100, and from the answer's token 12 on,
 // counted from 0, it is 60. "60" is 60 alone.
 struct LevelCourse {
+  struct Part {
+    std::int64_t from_token = 0;  // above 0, and above that of the part before
+    std::string level = {};
+  };
+  static constexpr std::size_t kMaxParts = 64;
+
   std::string first;
-  std::string then = {};        // empty: no other follows
-  std::int64_t from_token = 0;  // above 0 where one does
+  std::vector<Part> then = {};  // empty: no other follows
 };
 
 // INVALID_ARGUMENT for what has neither form.

@@ -96,8 +96,8 @@ Status read_level(const OpenaiService& service, const std::string& model,
     return std::ranges::find(service.levels, each, &ServedLevel::name) != service.levels.end();
   };
   const bool may_choose = name == "auto" && !service.levels.empty();
-  const bool is_known =
-      course.ok() && is_level(course->first) && (course->then.empty() || is_level(course->then));
+  const bool is_known = course.ok() && is_level(course->first) &&
+                        std::ranges::all_of(course->then, is_level, &LevelCourse::Part::level);
   if (!may_choose && !is_known) {
     return not_found("'model' is " + printable(asked.model) + ", but " + printable(model) +
                      " has no level " + printable(name) + known_levels(service.levels))

@@ -46,10 +46,12 @@ void StreamSpans::on(const VerifierEvent& event, TimePoint now) {
   std::visit([this](const auto& message) { on_message(message); }, std::get<ServerMessage>(event));
 }
 
+// Where a level of an elastic target goes on with another's answer, it has waited for nothing.
 void StreamSpans::on_message(const Opened& opened) {
-  opened_at_ = now_;
+  const bool goes_on = std::exchange(opened_at_, now_).has_value();
   stream_.set("gen_ai.response.model", opened.model_name);
   stream_.set("outrider.arithmetic_id", opened.arithmetic_id);
+  if (goes_on) return;
   TraceSpan wait = Tracer::child_of(stream_, "wait", stream_.begin);
   wait.end = now_;
   tracer_.add(std::move(wait));

@@ -36,7 +36,6 @@ KvPoolOptions part_of(KvPoolOptions both, const ModelInfo& model, const ModelInf
 
 bool names_session(const SessionName& wanted, const SessionName& session) {
   if (wanted.owner.tenant != session.owner.tenant) return false;
-  if (wanted.owner.level != session.owner.level) return false;
   return (!wanted.id.empty() && wanted.id == session.id) ||
          (!wanted.key.empty() && wanted.key == session.key);
 }
@@ -307,8 +306,9 @@ std::optional<TimePoint> KvPool::next_expiry() const {
 }
 
 KvPool::KeptList::const_iterator KvPool::find(const SessionName& wanted) const {
-  return std::find_if(kept_.begin(), kept_.end(),
-                      [&](const Kept& kept) { return names_session(wanted, kept.name); });
+  return std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
+    return names_session(wanted, kept.name) && wanted.owner.level == kept.name.owner.level;
+  });
 }
 
 // The longest unused text of the group that has most.

@@ -42,7 +42,8 @@ struct SessionName {
 // same sessions have caches of `other` too: so that both hold as many positions.
 KvPoolOptions part_of(KvPoolOptions both, const ModelInfo& model, const ModelInfo& other);
 
-// True if `wanted` names the session `session` by its id or key, and the tenant is the same.
+// True if `wanted` names the session `session` by its id or key, and the tenant is the same. Its
+// level may be another one, which reads the text anew.
 bool names_session(const SessionName& wanted, const SessionName& session);
 
 class KvPool final {

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <variant>
+#include <vector>
 
 #include "common/serving/record/record_reader.h"
 #include "tests/support/paths.h"
@@ -86,6 +88,69 @@ TEST_F(PlainAnswerTest, ARecordHasWhatTheVerdictsGaveUpToTheStopString) {
   EXPECT_EQ(record->terms.template_hash, "template");
   EXPECT_EQ(record->stretches[0].ids, whole);
   EXPECT_EQ(record->ending(), "stop_string");
+}
+
+TEST_F(PlainAnswerTest, WhereItLoopsItIsOpenedAgainForALargerLevelWhateverVerdictsBring) {
+  const std::vector<LevelProfile> levels{{.name = "100"}, {.name = "60"}, {.name = "40"}};
+  params_.text.max_tokens = 40;
+  const std::vector<TokenId> round = ids(" go right at");
+  std::vector<TokenId> loop;
+  while (loop.size() < 30) loop.push_back(round[loop.size() % round.size()]);
+  for (const std::size_t of_verdict : {1u, 3u, 7u, 30u}) {
+    PlainAnswer answer = *begin();
+    answer.follow({LevelChoice{.level = 2, .leaves_loops = true}, levels});
+    (void)answer.on_message(Opened{.session_id = "first", .stop_ids = {7}});
+    PlainAnswer::Step step;
+    std::vector<TokenId> shown;
+    for (std::size_t at = 0; at < loop.size() && !step.level; at += of_verdict) {
+      const std::size_t end = std::min(at + of_verdict, loop.size());
+      step =
+          answer.on_message(Verdict{.tokens = {loop.begin() + static_cast<std::ptrdiff_t>(at),
+                                               loop.begin() + static_cast<std::ptrdiff_t>(end)}});
+      for (const AnswerPiece& piece : step.pieces) shown.push_back(piece.id);
+    }
+    EXPECT_EQ(step.level, 1u) << of_verdict;
+    EXPECT_EQ(shown.size(), 16u) << "what a verdict has behind that token is another level's";
+    const EdgeMessage again = answer.open();
+    const Open& open = std::get<Open>(again.body);
+    ASSERT_EQ(open.prefix.size(), 3u + 16u);
+    EXPECT_TRUE(std::equal(shown.begin(), shown.end(), open.prefix.begin() + 3));
+    EXPECT_EQ(open.end_position, 43) << "the answer becomes no longer";
+    EXPECT_EQ(open.replaced_session, "first");
+    (void)answer.on_message(Opened{.session_id = "second", .stop_ids = {7}});
+    step = answer.on_message(Verdict{.position = 19, .tokens = {7}});
+    EXPECT_FALSE(step.level);
+    const AnswerEnd end = *answer.on_message(Usage{.cached_tokens = 12}).end;
+    EXPECT_EQ(end.usage.prompt_tokens, 3u);
+    EXPECT_EQ(end.usage.cached_tokens, 3u) << "of the prompt";
+    EXPECT_EQ(end.usage.completion_tokens, 17u);
+    ASSERT_EQ(answer.switches().size(), 1u);
+    EXPECT_EQ(answer.switches()[0].from_token, 16);
+  }
+}
+
+TEST_F(PlainAnswerTest, NoLevelGoesOnBehindTheAnswersEndNorWhereTheVerifierShutsDown) {
+  const std::vector<LevelProfile> levels{{.name = "100"}, {.name = "60"}};
+  const std::vector<TokenId> loop(16, ids(" go")[0]);
+  const auto goes_on = [&](const PlainAnswer::Step& step) { return step.level.has_value(); };
+  const LevelTrack track{LevelChoice{.level = 1, .leaves_loops = true}, levels};
+  params_.text.max_tokens = 17;
+  PlainAnswer answer = *begin();
+  answer.follow(track);
+  EXPECT_TRUE(goes_on(answer.on_message(Verdict{.tokens = loop})));
+  params_.text.max_tokens = 16;
+  PlainAnswer whole = *begin();
+  whole.follow(track);
+  EXPECT_FALSE(goes_on(whole.on_message(Verdict{.tokens = loop})));
+  params_.text.max_tokens = 17;
+  PlainAnswer drained = *begin();
+  drained.follow(track);
+  (void)drained.on_message(Notice{});
+  EXPECT_FALSE(goes_on(drained.on_message(Verdict{.tokens = loop})));
+  PlainAnswer stopped = *begin();
+  stopped.follow({LevelChoice{.level = 1, .then = {{.from_token = 1, .level = 0}}}, levels});
+  (void)stopped.on_message(Opened{.stop_ids = {7}});
+  EXPECT_FALSE(goes_on(stopped.on_message(Verdict{.tokens = {7}}))) << "it ends there";
 }
 
 TEST_F(PlainAnswerTest, PromptsWithoutRoomAreRefused) {

@@ -1,4 +1,4 @@
-// Answers that two levels of the demo target share.
+// Answers that levels of the demo target share.
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/generation/level_switch.h"
 
@@ -35,7 +35,7 @@ class LevelSwitchTest : public testing::Test {
     GenerationConfig config;
     config.target = source_dir() + "/models/demo-target";
     config.elastic = config.target + "/elastic.json";
-    config.draft_level = "50";
+    choose_draft(config);
     config.loading.threads = 1;
     config.state_dir = "none";
     config.answer.text.max_tokens = kAnswer;
@@ -49,13 +49,15 @@ class LevelSwitchTest : public testing::Test {
     prompt_ = *encode_prompt(setup_->tokenizer(), *setup_->chat().now(), scene, "");
   }
 
-  Result<AnswerReport> answer(const std::string& level) {
+  virtual void choose_draft(GenerationConfig& config) { config.draft_level = "50"; }
+
+  Result<AnswerReport> answer(const std::string& level, const Slo& slo = {}) {
     AnswerRequest request{.prompt = prompt_, .config = answer_};
-    request.config.wish.level = level;
+    request.config.wish = {.level = level, .slo = slo};
     return generator_->answer(std::move(request), {});
   }
-  AnswerRecord answered(const std::string& level) {
-    const Result<AnswerReport> report = answer(level);
+  AnswerRecord answered(const std::string& level, const Slo& slo = {}) {
+    const Result<AnswerReport> report = answer(level, slo);
     EXPECT_TRUE(report.ok()) << report.status().to_string();
     return report.ok() ? report->record : AnswerRecord();
   }
@@ -105,7 +107,7 @@ TEST_F(LevelSwitchTest, FromItsTokenOnTheTextIsTheSecondLevelsWhateverWasDrafted
 TEST_F(LevelSwitchTest, AnswersAfterASwitchAreTheirOwn) {
   const std::vector<TokenId> full = answered("100").ids, small = answered("40").ids;
   EXPECT_NE(full, small);
-  for (const char* course : {"100,5:40", "40,5:100", "60,9:40"}) {
+  for (const char* course : {"100,5:40", "40,5:100", "60,9:40", "100,3:40,9:60,11:50"}) {
     answered(course);
     EXPECT_EQ(answered("100").ids, full) << "after " << course;
     answered(course);
@@ -118,6 +120,32 @@ TEST_F(LevelSwitchTest, ASwitchBehindTheEndIsNone) {
     const AnswerRecord record = answered(course);
     EXPECT_EQ(record.ids, answered("100").ids) << course;
     EXPECT_EQ(record.level->course, "100") << course;
+  }
+}
+
+// Look-up drafts well in a loop: verdicts bring many tokens of it.
+class LoopSwitchTest : public LevelSwitchTest {
+ protected:
+  void choose_draft(GenerationConfig& config) override {
+    config.draft_source = DraftSource::kLookup;
+  }
+};
+
+TEST_F(LoopSwitchTest, ALoopGoesOnWithTheNextLargerLevelWhateverWasDrafted) {
+  answer_.text.max_tokens = 60;
+  const Slo soon{.time_ms = 0.001, .min_quality = 0.2};
+  answer_.speculation.strategy = Strategy::kAr;
+  const std::vector<TokenId> expected = in_two_answers("40", 20, "50");
+  for (const Strategy strategy : {Strategy::kAr, Strategy::kSd}) {
+    answer_.speculation.strategy = strategy;
+    const AnswerRecord left = answered("", soon);
+    EXPECT_EQ(left.level->course, "40,20:50") << name_of(strategy);
+    EXPECT_EQ(left.ids, expected) << name_of(strategy);
+    EXPECT_EQ(left.stats.num_accepted_tokens > 0, strategy == Strategy::kSd);
+    EXPECT_EQ(answered("40,20:50").ids, expected) << "named, it is said again";
+    const AnswerRecord named = answered("40", soon);
+    EXPECT_EQ(named.level->course, "40") << "a named level stays";
+    EXPECT_NE(named.ids, expected);
   }
 }
 

@@ -86,7 +86,7 @@ TEST(LevelBook, AnAnswerSaysWhatTheNextWillTake) {
   LevelRecord record;
   record.ttft_ms = 25;
   record.time_ms = 25 + 20 * 60;
-  book.note(choice, std::nullopt, {.read = 10, .said = 21}, record);
+  book.note(choice, {}, {.read = 10, .said = 21}, record);
   EXPECT_EQ(record.name, "100");
   EXPECT_EQ(record.course, "100");
   EXPECT_EQ(record.predicted_tpot_ms, 20);
@@ -101,20 +101,21 @@ TEST(LevelBook, ALongPromptSaysWhatATokenOfItTakes) {
   LevelBook book = two_levels();
   LevelRecord record;
   record.ttft_ms = 40;
-  book.note(*book.choose({}, {.prompt_tokens = 80}), std::nullopt, {.read = 80, .said = 1}, record);
+  book.note(*book.choose({}, {.prompt_tokens = 80}), {}, {.read = 80, .said = 1}, record);
   EXPECT_EQ(book.profile()[0].prefill_ms, 0.75) << "half way to what it took";
-  book.note(*book.choose({}, {.prompt_tokens = 80}), std::nullopt, {.read = 20, .said = 1}, record);
+  book.note(*book.choose({}, {.prompt_tokens = 80}), {}, {.read = 20, .said = 1}, record);
   EXPECT_EQ(book.profile()[0].prefill_ms, 0.75) << "most of it was cached, and a pass has its own";
 }
 
-TEST(LevelBook, AnAnswerOfTwoLevelsTellsNothingOfEither) {
+TEST(LevelBook, AnAnswerOfSeveralLevelsTellsNothingOfAny) {
   LevelBook book = two_levels();
   LevelRecord record;
   record.ttft_ms = 1;
   record.time_ms = 1000;
-  book.note(*book.choose({}, {}), LevelSwitch{.from_token = 7, .level = 1},
-            {.read = 80, .said = 20}, record);
-  EXPECT_EQ(record.course, "100,7:60");
+  const std::vector<LevelSwitch> switches{
+      {.from_token = 7, .level = 1}, {.from_token = 9, .level = 0}, {.from_token = 12, .level = 1}};
+  book.note(*book.choose({}, {}), switches, {.read = 80, .said = 20}, record);
+  EXPECT_EQ(record.course, "100,7:60,9:100,12:60");
   EXPECT_EQ(record.divergence, 0.25);
   EXPECT_EQ(book.profile()[0].tpot_ms, 20);
   EXPECT_EQ(book.profile()[0].prefill_ms, 1);

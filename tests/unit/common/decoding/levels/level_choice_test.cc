@@ -158,15 +158,26 @@ TEST(LevelChoice, APromptTakesAtLeastAPass) {
   EXPECT_EQ(of_share(0.5), 1u);
 }
 
-TEST(LevelChoice, ACourseNamesTwoLevelsAndTheTokenBetweenThem) {
+TEST(LevelChoice, ACourseNamesLevelsAndTheTokensBetweenThem) {
   const LevelChoice choice = chosen({.level = "100,12:40"}, {.prompt_tokens = 100});
   EXPECT_EQ(choice.level, 0u);
-  ASSERT_TRUE(choice.then);
-  EXPECT_EQ(choice.then->from_token, 12);
-  EXPECT_EQ(choice.then->level, 2u);
-  EXPECT_FALSE(chosen({.level = "60"}, {}).then);
+  ASSERT_EQ(choice.then.size(), 1u);
+  EXPECT_EQ(choice.then[0].from_token, 12);
+  EXPECT_EQ(choice.then[0].level, 2u);
+  const LevelChoice longer = chosen({.level = "40,12:60,13:100"}, {.prompt_tokens = 100});
+  ASSERT_EQ(longer.then.size(), 2u);
+  EXPECT_EQ(longer.then[1].from_token, 13);
+  EXPECT_EQ(longer.then[1].level, 0u);
+  EXPECT_TRUE(longer.may_change());
+  EXPECT_FALSE(chosen({.level = "60"}, {}).may_change());
+  std::string most = "100", more;
+  for (std::size_t i = 1; i <= LevelCourse::kMaxParts; ++i) most += "," + std::to_string(i) + ":60";
+  EXPECT_EQ(chosen({.level = most}, {}).then.size(), LevelCourse::kMaxParts);
+  more = most + ",1000:100";
+  EXPECT_EQ(refused({.level = more}).code(), StatusCode::kInvalidArgument);
   for (const char* level : {"100,", "100,12", "100,0:40", "100,-1:40", "100,1x:40",
-                            "100,1:", "100,99999999999999999999:40"}) {
+                            "100,1:", "100,99999999999999999999:40", "100,12:60,12:40",
+                            "100,12:60,", ",", "100,12:60,9:40"}) {
     EXPECT_EQ(refused({.level = level}).code(), StatusCode::kInvalidArgument) << level;
   }
   EXPECT_EQ(refused({.level = "100,1:7"}).code(), StatusCode::kNotFound);
@@ -199,6 +210,16 @@ TEST(LevelChoice, AnAnswerThatFallsBehindGoesOnWithTheLargestLevelThatKeepsItsTi
   EXPECT_EQ(level(819, 40), 2u);
   EXPECT_EQ(level(500, 20, 10'000), std::nullopt) << "reading would take longer than what is left";
   EXPECT_EQ(level(0), std::nullopt) << "the time is over";
+}
+
+TEST(LevelChoice, OnlyALevelThatWasChosenForATimeLeavesLoops) {
+  const AnswerSize size{.prompt_tokens = 100, .max_tokens = 40};
+  EXPECT_TRUE(chosen({.slo = {.time_ms = 370}}, size).leaves_loops);
+  EXPECT_TRUE(chosen({.level = "auto", .slo = {.tpot_ms = 5}}, size).leaves_loops);
+  EXPECT_FALSE(chosen({.level = "40"}, size).leaves_loops);
+  EXPECT_FALSE(chosen({.level = "40", .slo = {.time_ms = 370}}, size).leaves_loops);
+  EXPECT_FALSE(chosen({}, size).leaves_loops);
+  EXPECT_FALSE(chosen({.slo = {.time_ms = 370, .unverified = true}}, size).leaves_loops);
 }
 
 TEST(LevelChoice, LevelsBelowTheLeastQualityAreLeftOut) {

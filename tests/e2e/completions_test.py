@@ -15,6 +15,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from loops import LONGEST, LOOPING, ask_level, longest_loop, times_of
 from programs import DRAFT, FORGETFUL, TARGET, Edge, Server, edge, eventually, limit, new_key
 from runner import run_tests
 
@@ -430,10 +431,25 @@ class Levels(unittest.TestCase):
                 code, answer = client.chat(max_tokens=24, slo=slo, stream='unverified' in slo)
                 self.assertEqual(code, 400, answer)
                 self.assertIn(words, answer['error']['message'])
-            code, answer = client.chat(model='demo-target@100,12:60')
-            self.assertIn('one level answers', answer['error']['message'])
             code, answer = client.chat(model='demo-target@61')
             self.assertEqual(code, 404, answer)
+
+    def test_a_level_that_loops_is_left_for_the_next_larger_one(self):
+        """Also where all places are taken: the next level's stream keeps that of the one before."""
+        soon = {'slo': {'time_ms': 0.001, 'min_quality': 0.2}}
+        with Server('--http-port', 0, *self.TABLE, '--max-concurrent-sessions', 2) as server, ThreadPoolExecutor(6) as pool:
+            def ask(prompt, **asked):
+                return ask_level(Client(server).address, prompt, 80, **asked)
+            left = list(pool.map(lambda prompt: ask(prompt, **soon), 2 * LOOPING))
+            self.assertEqual(left[:len(LOOPING)], [(tokens, dict(told, **times_of(again))) for (tokens, told), (_, again)
+                                                   in zip(left[len(LOOPING):], left)], 'the same again')
+            for prompt, (tokens, told) in zip(LOOPING, left):
+                self.assertRegex(told['course'], r'^40,\d+:50')
+                self.assertLessEqual(longest_loop(tokens), LONGEST, prompt)
+                self.assertEqual(ask(prompt, model=f'demo-target@{told["course"]}')[0], tokens, 'by its name')
+                named, of_named = ask(prompt, model='demo-target@40', **soon)
+                self.assertGreater(longest_loop(named), LONGEST, prompt)
+                self.assertEqual(of_named['course'], '40', 'a named level stays')
 
 
 class KernelsOfTheGpu(unittest.TestCase):

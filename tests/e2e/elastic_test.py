@@ -11,7 +11,8 @@ import subprocess
 import tempfile
 import unittest
 
-from programs import BIN, CLEAN_ENVIRONMENT, ROOT, TARGET, ending_with_us
+from loops import LONGEST, LOOPING, longest_loop
+from programs import BIN, CLEAN_ENVIRONMENT, ROOT, TARGET, edge, ending_with_us
 from runner import run_tests
 
 LEVELS = ('--target', TARGET, '--elastic', f'{TARGET}/elastic.json')
@@ -46,6 +47,20 @@ class Elastic(unittest.TestCase):
                 self.assertEqual(result['bars'][0]['value'], share, run.stderr)
                 self.assertEqual(run.returncode, 1 - share, run.stderr)
             self.assertIn('does not end as --pattern says', self.elastic('actions', *asked, '--pattern', 'Answer').stderr)
+
+    def test_an_edge_leaves_a_level_that_loops_and_its_course_says_so(self):
+        def answer(prompt, *flags):
+            return edge('run', *LEVELS, '-p', prompt, '-n', '80', '--temp', '0', '--json', *flags).json
+
+        soon = ('--slo', 'time_ms=0.001,min_quality=0.2')
+        for prompt in LOOPING:
+            left, named = answer(prompt, *soon), answer(prompt, '--level', '40')
+            self.assertRegex(left['level']['course'], r'^40,\d+:50')
+            self.assertLessEqual(longest_loop(left['ids']), LONGEST)
+            self.assertGreater(longest_loop(named['ids']), LONGEST)
+            self.assertEqual(named['level']['course'], '40')
+            self.assertEqual(answer(prompt, '--draft-source', 'none', *soon)['ids'], left['ids'], 'whatever was drafted')
+            self.assertEqual(answer(prompt, '--level', left['level']['course'])['ids'], left['ids'])
 
     def test_an_edge_says_which_levels_its_target_could_have(self):
         def said(target):

@@ -27,8 +27,8 @@ namespace outrider {
 // "20 degrees right at 20 degrees right at". A text loops when its last tokens, at least kLoop of
 // them and two rounds, only repeat a period of at most kPeriods tokens. So its last 8-gram has been
 // there already, and nothing new has come since: lists, JSON and code whose values differ are no
-// loops, however alike their entries are (docs/elastic.md says how often an honest text is taken
-// for one). Where the next level goes on in the same loop, that is noticed kAgain tokens later.
+// loops, however alike their entries are. Where the next level goes on in the same loop, that is
+// noticed kAgain tokens later.
 //
 // A pure function of the tokens in their order, so it is the same in verdicts of any length, behind
 // a reconnect and in a rerun. Time: kPeriods comparisons for each token.

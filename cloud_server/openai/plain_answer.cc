@@ -104,9 +104,8 @@ void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
     if (i < verdict.logprobs.size()) piece.logprobs = verdict.logprobs[i];
     if (track_) said_.push_back(token);
     const std::optional<std::size_t> level = track_ ? track_->push(token) : std::nullopt;
-    const bool is_last =
-        end_ == open_.end_position || std::ranges::find(stop_ids_, token) != stop_ids_.end();
-    const bool goes_on = level && !is_last;
+    const bool goes_on = level && end_ != open_.end_position &&
+                         std::ranges::find(stop_ids_, token) == stop_ids_.end();
     if (!update.stopped && !goes_on) continue;
     if (recording_) recording_->on_verdict(verdict, i + 1);
     if (!update.stopped) return go_on_with(*level, step);

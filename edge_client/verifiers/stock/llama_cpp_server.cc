@@ -93,7 +93,7 @@ class LlamaCppServer final : public StockServer {
     for (std::size_t place = 1; place < probe.ids.size(); ++place) {
       OUTRIDER_RETURN_IF_ERROR(check_piece(echo, probe, place));
     }
-    return StockModel{.name = model(), .judges_probe = took};
+    return StockModel{.name = model(), .probe_took = took};
   }
 
   Status check_prompt(std::span<const TokenId> prompt) const override {

@@ -65,8 +65,8 @@ struct StockChoices {
 
 struct StockModel {
   std::string name;
-  Position context = 0;      // 0: the server does not say
-  Duration judges_probe{0};  // what one request took that judged kStockProbe
+  Position context = 0;    // 0: the server does not say
+  Duration probe_took{0};  // one request, which judged kStockProbe
 };
 
 class StockServer {

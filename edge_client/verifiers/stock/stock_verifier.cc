@@ -88,9 +88,9 @@ std::string marked_name(const std::string& model, ServerApi api) {
   return model + " (" + name_of(api) + ", " + kForeignArithmetic + ")";
 }
 
-void JudgingGains::begin(Duration judges_probe) {
+void JudgingGains::begin(Duration probe_took) {
   *this = {};
-  judged_ = {.tokens = StockCosts::kJudged + 1, .seconds = to_seconds(judges_probe)};
+  judged_ = {.tokens = StockCosts::kJudged + 1, .seconds = to_seconds(probe_took)};
 }
 
 void JudgingGains::add(bool judged, std::size_t tokens, Duration took) {
@@ -240,7 +240,7 @@ void StockVerifier::deliver(Stream& stream) {
 Status StockVerifier::open_server(const std::stop_token& stop) {
   if (model_ && !gains_.needs_probe()) return {};
   OUTRIDER_ASSIGN_OR_RETURN(model_, server_->open(stop));
-  gains_.begin(model_->judges_probe);
+  gains_.begin(model_->probe_took);
   return {};
 }
 

@@ -55,8 +55,9 @@ struct StockCosts {
 // Thread rule: a value.
 class JudgingGains final {
  public:
-  // Begins anew. A request has judged the probe: at best it would have brought kJudged + 1 tokens.
-  void begin(Duration judges_probe);
+  // Begins anew. The request that judged the probe counts as a round of kJudged drafted tokens
+  // which are all right.
+  void begin(Duration probe_took);
   // One request brought so many tokens.
   void add(bool judged, std::size_t tokens, Duration took);
   // The next drafted tokens are to be judged: so far that brings time.
@@ -110,7 +111,7 @@ class StockVerifier final : public Verifier {
   const ServerApi api_;
   const Tokenizer& tokenizer_;
   std::optional<StockModel> model_;  // nothing: it has not been asked, or a stream failed
-  JudgingGains gains_;               // of all streams since
+  JudgingGains gains_;               // since the model was asked, over all streams
 
   Mutex mu_;
   CondVar changed_;

@@ -66,7 +66,7 @@ class VllmServer final : public StockServer {
     const TimePoint begun = SystemClock().now();
     OUTRIDER_RETURN_IF_ERROR(
         judge(std::span(probe).first(1), std::span(probe).subspan(1), stop).status());
-    found.judges_probe = SystemClock().now() - begun;
+    found.probe_took = SystemClock().now() - begun;
     return found;
   }
 

@@ -30,7 +30,7 @@ class CountingServer final : public StockServer {
 
   Result<StockModel> open(const std::stop_token&) override {
     ++opened;
-    return StockModel{.name = "counter", .context = 512, .judges_probe = judges_probe};
+    return StockModel{.name = "counter", .context = 512, .probe_took = probe_took};
   }
 
   Result<StockChoices> judge(std::span<const TokenId> text, std::span<const TokenId> drafted,
@@ -68,7 +68,7 @@ class CountingServer final : public StockServer {
   }
 
   int opened = 0;
-  Duration judges_probe{0};
+  Duration probe_took{0};
   std::vector<std::vector<TokenId>> judged;
   std::vector<std::size_t> asked;
   bool says_little = false, says_nothing = false;
@@ -191,7 +191,7 @@ TEST_F(StockVerifierTest, WhereAJudgementLeavesItOpenTheServerGoesOn) {
 
 TEST_F(StockVerifierTest, NothingIsJudgedBeforeItIsKnownToPay) {
   const Grow grow{.first_id = 1, .anchor_position = 2, .nodes = {{.token = 7}}};
-  server_->judges_probe = std::chrono::seconds(100);
+  server_->probe_took = std::chrono::seconds(100);
   for (int stream = 0; stream < 3; ++stream) {
     ASSERT_TRUE(run(open({5, 6}, 40), {{.body = grow}}).ok());
   }

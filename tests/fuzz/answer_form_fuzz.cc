@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/engine/constraint/constraint_compiler.h"
@@ -12,10 +14,15 @@ namespace {
 
 using outrider::ConstraintKind;
 
-std::vector<std::string> bytes() {
+// One token for each byte.
+outrider::GrammarVocabulary bytes() {
   std::vector<std::string> pieces;
   for (int byte = 0; byte < 256; ++byte) pieces.emplace_back(1, static_cast<char>(byte));
-  return pieces;
+  return outrider::GrammarVocabulary(pieces, [](std::string_view text) {
+    std::vector<outrider::TokenId> tokens;
+    for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
+    return tokens;
+  });
 }
 
 }  // namespace
@@ -42,6 +49,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     outrider::TokenId next = static_cast<outrider::TokenId>(seed >> 24);
     for (int looked = 0; looked < 256 && !allowed->has(next); ++looked) next = (next + 1) % 256;
     if (!allowed->has(next)) break;
+    // A forced text is allowed, token for token.
+    const std::vector<outrider::TokenId> forced = state->forced({});
+    for (std::size_t i = 0; i < std::min<std::size_t>(forced.size(), 8); ++i) {
+      if (!state->allowed(std::span(forced).first(i))->has(forced[i])) __builtin_trap();
+    }
     // The tokens that may follow a path are those that may follow the same text.
     const std::vector<std::uint32_t> ahead = state->allowed({&next, 1})->words;
     state->append({&next, 1});

@@ -1,25 +1,30 @@
 #!/usr/bin/env python3
 """The cost of the service around decoding, with the real programs in turn: `outrider-edge serve` compared with the
-same answer's time inside it, TLS compared with plaintext over gRPC and over HTTP, and the processor time of /metrics.
+same answer's time inside it, TLS compared with plaintext over gRPC and over HTTP, the processor time of /metrics, and
+what traces add from a verdict to the next pass (`outrider-bench loopback`, every session traced, or one in a hundred).
 
-  ./run soak overhead [--rounds 20] [--https-model FILE]
+  ./run soak overhead [--rounds 20] [--https-model FILE | --traces [--before OUTRIDER-BENCH]]
 
 The target decodes as fast as this machine can, because long passes would hide the costs. Times are medians
 of paired differences, with their 95 % interval; a bar is compared with the pessimistic bound.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
+import json
 import os
+import random
 import ssl
+import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
 
-from edges import DRAFT, FORGETFUL, ROOT, TARGET, Server, StampedEdge, edge, free_port, make_certificate, wait_until_served
+from edges import BIN, CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, ROOT, TARGET, Server, StampedEdge, edge, ending_with_us, free_port, make_certificate, wait_until_served
 from outcome import Outcome, median
 from streamed import pieces
+from traces_test import HttpCollector
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 TOKENS = 100  # through HTTP
@@ -30,6 +35,7 @@ MOST_MS_TO_FIRST = 2.0
 MOST_OF_TPOT = 1.03
 MOST_TLS_MS = 0.2
 MOST_OF_METRICS = 0.01
+MOST_OF_ROUND_OFF, MOST_OF_ROUND_ON = 1.01, 1.02
 
 
 def streamed(port, seed):
@@ -141,12 +147,54 @@ def measure_metrics(rounds, outcome):
     outcome.hold('share of a core that /metrics takes, read once a second', median(costs), MOST_OF_METRICS, at_least=False)
 
 
+def round_ms(environment=(), bench=BIN / 'outrider-bench'):
+    """From a verdict to the next pass, in the median of two thousand rounds without work of a model."""
+    done = subprocess.run(ending_with_us(bench, 'loopback'), capture_output=True, text=True, check=False, env={**CLEAN_ENVIRONMENT, **dict(environment)})
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])['p50_ms']
+
+
+def measure_traces(rounds, outcome, before=None):
+    """Without an endpoint, with one for one session in a hundred and for all, and by a program of before, in a new order each time."""
+    collector = HttpCollector()
+
+    def tracing(ratio):
+        return {'OTEL_EXPORTER_OTLP_ENDPOINT': f'http://127.0.0.1:{collector.port}', 'OTEL_EXPORTER_OTLP_PROTOCOL': 'http/protobuf',
+                'OTEL_TRACES_SAMPLER': 'traceidratio', 'OTEL_TRACES_SAMPLER_ARG': str(ratio)}.items()
+    ways = {'off': round_ms, 'one in a hundred': lambda: round_ms(tracing(0.01)), 'all': lambda: round_ms(tracing(1))}
+    if before:
+        ways['before'] = lambda: round_ms(bench=before)
+    times = {way: [] for way in ways}
+    chance = random.Random(1)
+    for number in range(rounds + 1):
+        for way in chance.sample(list(ways), len(ways)):
+            took = ways[way]()
+            if number:
+                times[way].append(took)
+    if not collector.named('outrider-server', 'generate'):
+        outcome.mark_inconclusive('no span came')
+    collector.close()
+
+    def hold(name, way, other, limit):
+        outcome.hold(f'from a verdict to the next pass, {name}', median([a / b for a, b in zip(times[way], times[other])]), limit, at_least=False)
+    hold('one session in a hundred traced, over none', 'one in a hundred', 'off', MOST_OF_ROUND_ON)
+    hold('every session traced, over none', 'all', 'off', MOST_OF_ROUND_ON)
+    if before:
+        hold('without traces, over the program before', 'off', 'before', MOST_OF_ROUND_OFF)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rounds', type=int, default=20)
     parser.add_argument('--https-model', help='a target: only HTTPS, compared with plaintext, and with it')
+    parser.add_argument('--traces', action='store_true', help='only what traces add')
+    parser.add_argument('--before', help='with --traces: an outrider-bench without them, beside its programs')
     options = parser.parse_args()
     outcome = Outcome('overhead')
+    if options.traces:
+        measure_traces(options.rounds, outcome, options.before)
+        return outcome.finish()
     if options.https_model:
         measure_https(options.rounds, outcome, options.https_model)
         return outcome.finish()
@@ -154,6 +202,7 @@ def main():
     measure_tls(options.rounds, outcome)
     measure_https(options.rounds, outcome)
     measure_metrics(options.rounds, outcome)
+    measure_traces(options.rounds, outcome)
     return outcome.finish()
 
 

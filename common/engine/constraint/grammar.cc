@@ -23,6 +23,7 @@
 #include <variant>
 
 #include "common/base/mutex.h"
+#include "common/engine/text/pipeline/utf8.h"
 
 namespace outrider {
 namespace {
@@ -62,20 +63,75 @@ namespace outrider {
 
 using Form = nlohmann::ordered_json;
 
+namespace {
+
+// Keeps an answer's text UTF-8. XGrammar takes surrogates (ED A0 80 to ED BF BF) for characters,
+// and in some classes overlong forms, when a vocabulary can spell them byte by byte: a reader
+// replaces each of their bytes by a character of its own, and the answer leaves its form.
+class WholeCharacters final {
+ public:
+  explicit WholeCharacters(const xgrammar::TokenizerInfo& info) : info_(info) {
+    for (TokenId id = 0; id < std::ssize(pieces()); ++id) {
+      const std::string& piece = pieces()[static_cast<std::size_t>(id)];
+      const bool continues = !piece.empty() && (static_cast<unsigned char>(piece[0]) >> 6) == 2;
+      if (continues) continuing_.push_back(id);
+      if (!continues && !end_of(piece)) ill_formed_.push_back(id);
+    }
+  }
+
+  // The bytes of the character that the text ends in, if it is not complete. begun: the same of
+  // the text before the token.
+  std::string behind(const std::string& begun, TokenId token) const {
+    return end_of(begun + pieces()[static_cast<std::size_t>(token)]).value_or("");
+  }
+
+  // Takes away the tokens that do not go on with the text. The grammar allows none that continue a
+  // character where none has begun, and no others where one has.
+  void close(const std::string& begun, std::vector<std::uint32_t>& words) const {
+    for (const TokenId id : begun.empty() ? ill_formed_ : continuing_) {
+      if (!begun.empty() && end_of(begun + pieces()[static_cast<std::size_t>(id)])) continue;
+      words[static_cast<std::size_t>(id) / 32] &= ~(std::uint32_t{1} << (id % 32));
+    }
+  }
+
+ private:
+  const std::vector<std::string>& pieces() const { return info_.GetDecodedVocab(); }
+
+  // The text's unfinished character, at most three bytes; nothing: a character is ill-formed.
+  static std::optional<std::string> end_of(const std::string& text) {
+    for (std::size_t at = 0; at < text.size();) {
+      const Utf8Character found = utf8_at(text, at);
+      if (found.state == Utf8State::kIllFormed) return std::nullopt;
+      if (found.state == Utf8State::kCutShort) return text.substr(at);
+      at += found.length;
+    }
+    return "";
+  }
+
+  const xgrammar::TokenizerInfo info_;
+  std::vector<TokenId> continuing_;  // whose first byte continues a character
+  std::vector<TokenId> ill_formed_;  // of the others
+};
+
+}  // namespace
+
 struct GrammarVocabulary::Sorted {
   xgrammar::TokenizerInfo info;
   Spelling spelling;
+  WholeCharacters characters{info};
 };
 
 namespace {
+
+using Vocabulary = std::shared_ptr<const GrammarVocabulary::Sorted>;
 
 // A matcher at the end of the answer. It goes along a path and comes back, so that nothing is
 // copied for a node.
 class GrammarState final : public ConstraintState {
  public:
-  GrammarState(const xgrammar::CompiledGrammar& grammar, const Spelling& spelling)
+  GrammarState(const xgrammar::CompiledGrammar& grammar, Vocabulary vocabulary)
       : tokens_(grammar.GetTokenizerInfo().GetVocabSize()),
-        spelling_(spelling),
+        vocabulary_(std::move(vocabulary)),
         matcher_(grammar) {}
 
   void append(std::span<const TokenId> tokens) override {
@@ -96,7 +152,8 @@ class GrammarState final : public ConstraintState {
   std::vector<TokenId> forced(std::span<const TokenId> path) override {
     const MutexLock lock(mu_);
     const std::string text = behind(path, &GrammarState::only_text);
-    return text.empty() || !spelling_ ? std::vector<TokenId>() : spelling_(text);
+    if (text.empty() || !vocabulary_->spelling) return {};
+    return vocabulary_->spelling(text);
   }
 
  private:
@@ -105,6 +162,7 @@ class GrammarState final : public ConstraintState {
     for (std::size_t i = 0; i < path.size(); ++i) {
       try {
         if (!matcher_.AcceptToken(path[i])) return i;
+        begun_ = vocabulary_->characters.behind(begun_, path[i]);
       } catch (const std::exception&) {
         left_ = true;
         return i;
@@ -119,6 +177,7 @@ class GrammarState final : public ConstraintState {
       OUTRIDER_REQUIRES(mu_) {
     Found found;
     if (left_) return found;
+    const std::string begun = begun_;
     const std::size_t steps = walk(path);
     try {
       if (steps == path.size()) found = (this->*look)();
@@ -126,6 +185,7 @@ class GrammarState final : public ConstraintState {
     } catch (const std::exception&) {
       left_ = true;
     }
+    begun_ = begun;
     return left_ ? Found() : found;
   }
 
@@ -147,13 +207,15 @@ class GrammarState final : public ConstraintState {
     // The bits behind the last token are not the grammar's.
     const auto used = static_cast<std::uint32_t>(tokens_ % 32);
     if (used != 0) found.words.back() &= (std::uint32_t{1} << used) - 1;
+    vocabulary_->characters.close(begun_, found.words);
     return found;
   }
 
   const std::int32_t tokens_;
-  const Spelling spelling_;
+  const Vocabulary vocabulary_;
   Mutex mu_;
   xgrammar::GrammarMatcher matcher_ OUTRIDER_GUARDED_BY(mu_);
+  std::string begun_ OUTRIDER_GUARDED_BY(mu_);  // WholeCharacters::behind() its text
   bool left_ OUTRIDER_GUARDED_BY(mu_) = false;  // the answer has left the form
   // By path, of the answer as it is now.
   std::map<std::vector<TokenId>, std::shared_ptr<const AllowedTokens>> known_
@@ -162,17 +224,17 @@ class GrammarState final : public ConstraintState {
 
 class Grammar final : public Constraint {
  public:
-  Grammar(xgrammar::CompiledGrammar grammar, Spelling spelling)
-      : grammar_(std::move(grammar)), spelling_(std::move(spelling)) {}
+  Grammar(xgrammar::CompiledGrammar grammar, Vocabulary vocabulary)
+      : grammar_(std::move(grammar)), vocabulary_(std::move(vocabulary)) {}
 
   std::unique_ptr<ConstraintState> begin() const override {
-    return std::make_unique<GrammarState>(grammar_, spelling_);
+    return std::make_unique<GrammarState>(grammar_, vocabulary_);
   }
   std::size_t size_in_bytes() const override { return grammar_.MemorySizeBytes(); }
 
  private:
   const xgrammar::CompiledGrammar grammar_;
-  const Spelling spelling_;
+  const Vocabulary vocabulary_;
 };
 
 // On one line, with one space behind each comma and colon: a model that may write white space where
@@ -397,7 +459,7 @@ Result<std::string> compute_masks(const ConstraintSpec& spec, const GrammarVocab
     xgrammar::GrammarCompiler compiler(vocabulary.sorted()->info, 1, false);
     const xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar_of(spec));
     // The first mask, which every answer needs.
-    Grammar(compiled, {}).begin()->allowed({});
+    Grammar(compiled, vocabulary.sorted()).begin()->allowed({});
     return MaskWriter().bytes_of(compiled->adaptive_token_mask_cache);
   });
 }
@@ -418,7 +480,7 @@ Result<std::shared_ptr<const Constraint>> compile_grammar(const ConstraintSpec& 
   compiled->adaptive_token_mask_cache = *std::move(read);
   const xgrammar::CompiledGrammar grammar(std::move(compiled));
   return std::shared_ptr<const Constraint>(
-      std::make_shared<const Grammar>(grammar, vocabulary.sorted()->spelling));
+      std::make_shared<const Grammar>(grammar, vocabulary.sorted()));
 }
 
 }  // namespace outrider

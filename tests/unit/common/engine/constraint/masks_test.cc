@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/engine/constraint/grammar.h"
+#include "common/engine/text/pipeline/utf8.h"
 #include "emulation/random/random.h"
 
 namespace outrider {
@@ -50,6 +51,50 @@ class Masks : public testing::Test {
     if (!no_grammars().empty()) GTEST_SKIP() << no_grammars();
   }
 };
+
+// All bytes as tokens of their own, and pieces that hold no whole character.
+std::vector<std::string> bytes_and_fragments() {
+  std::vector<std::string> pieces;
+  for (int byte = 0; byte < 256; ++byte) pieces.emplace_back(1, static_cast<char>(byte));
+  for (const char* piece : {"\xED\xA0", "\xED\xBF\xBF", "a\xED", "\xE2\x82", "\xE0\x80\x80",
+                            "\xC0\xAF", "\x9F\xBF", "\xA0\x80\"", "\xF4\x90", "\xF0\x9F\xA4"}) {
+    pieces.emplace_back(piece);
+  }
+  return pieces;
+}
+
+// Whether more bytes can make it UTF-8.
+bool begins_utf8(const std::string& text) {
+  for (const char* end :
+       {"", "\x80", "\x80\x80", "\x80\x80\x80", "\xA0", "\xA0\x80", "\x90\x80", "\x90\x80\x80"}) {
+    if (is_utf8(text + end)) return true;
+  }
+  return false;
+}
+
+TEST_F(Masks, KeepATextUtf8) {
+  const std::vector<std::string> pieces = bytes_and_fragments();
+  const auto constraint = compiled({ConstraintKind::kRegex, "\"[^\"\\\\]{0,3}\""}, pieces);
+  ASSERT_NE(constraint, nullptr);
+  for (const char* begun : {"", "a", "\xED", "\xE0", "\xF0", "\xF4", "\xC3", "\xE2\x82", "\xED\x9F",
+                            "\xF0\x9F", "\xF0\x9F\xA4", "\xE2\x82\xAC\xED"}) {
+    const std::string text = std::string("\"") + begun;
+    const auto state = constraint->begin();
+    Ids ids;
+    for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
+    const auto along = state->allowed(ids);
+    state->append(ids);
+    const auto behind = state->allowed({});
+    EXPECT_EQ(along->words, behind->words) << text;
+    int allowed = 0;
+    for (TokenId id = 0; id < std::ssize(pieces); ++id) {
+      if (!behind->has(id)) continue;
+      ++allowed;
+      EXPECT_TRUE(begins_utf8(text + pieces[static_cast<std::size_t>(id)])) << text << " + " << id;
+    }
+    EXPECT_GT(allowed, 0) << text;
+  }
+}
 
 // The sentences of a language, and what the definition says of a text's continuations.
 struct Language {

@@ -36,10 +36,9 @@ void add_target_flags(CLI::App& app, TargetOptions& target) {
                  "Level table of the model, by outrider-train elastic table: the model has smaller "
                  "levels of itself, and units in the table's order")
       ->group(kMoreOfTarget);
-  app.add_option(
-         "--level", target.level,
-         "With --elastic: the level that answers all requests [requests to /v1 choose, edges "
-         "get the full model]")
+  app.add_option("--level", target.level,
+                 "With --elastic: the level that answers all requests [requests to /v1 choose, and "
+                 "edges by their --level]")
       ->group(kMoreOfTarget);
   app.add_option("--kv-dtype", target.loading.kv_dtype,
                  "Keys and values of the cpu engine; bf16: half the memory, other bits")

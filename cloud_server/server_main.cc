@@ -195,6 +195,7 @@ Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
   scheduler.server_version = Program::version();
   scheduler.model_name = flags.server.served_model_name;
   scheduler.kv.kept_for = kKeptFor;
+  scheduler.levels = target.level_models;
   scheduler.exits = target.exits.get();
   if (!target.no_predictor.empty()) scheduler.prune_below = 0;
   scheduler.predictor = target.predictor.get();

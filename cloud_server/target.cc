@@ -137,8 +137,7 @@ Status set_chat_template(const TargetOptions& options, LoadedTarget& target) {
   return {};
 }
 
-// All sessions are answered by the named level, or each by the one that it chooses: edges by the
-// full one, on which exits were trained.
+// All sessions are answered by the named level, or each by the one that it chooses.
 Status take_levels(const TargetOptions& options, Clock& clock, LoadedTarget& target) {
   if (options.loading.elastic.empty() && options.level.empty()) return {};
   std::unique_ptr<Model> model;
@@ -154,6 +153,7 @@ Status take_levels(const TargetOptions& options, Clock& clock, LoadedTarget& tar
                                 make_level(*target.model, level));
       OUTRIDER_ASSIGN_OR_RETURN(LevelProfile measured, measure_level(level.name, *alone, clock));
       profile.push_back(std::move(measured));
+      target.level_models.push_back({level.name, alone->info()});
     }
     target.levels = std::make_unique<LevelBook>(*table, levels, std::move(profile));
   }

@@ -51,6 +51,7 @@ struct LoadedTarget {
   std::string no_predictor = {};           // why the requested predictor is missing
   std::unique_ptr<Model> draft = {};       // null: none
   std::unique_ptr<LevelBook> levels = {};  // that requests may choose; null: they choose none
+  std::vector<TargetLevel> level_models = {};  // the same levels; none: as above
 };
 
 // The target's, with the weights, keys and values of its draft: what memory has to hold.

@@ -75,6 +75,7 @@ void encode(const Open& open, v1::Open& out) {
   if (open.top_logprobs) out.set_top_logprobs(*open.top_logprobs);
   out.set_prompt_logprobs(open.prompt_logprobs);
   out.set_wants_digests(open.wants_digests);
+  out.set_level(from_name(open.level));
 }
 
 void encode(const Grow& grow, v1::Grow& out) {
@@ -194,6 +195,7 @@ Result<Open> decode(const v1::Open& in) {
   if (in.has_top_logprobs()) open.top_logprobs = in.top_logprobs();
   open.prompt_logprobs = in.prompt_logprobs();
   open.wants_digests = in.wants_digests();
+  OUTRIDER_ASSIGN_OR_RETURN(open.level, to_name("open.level", in.level()));
   return open;
 }
 

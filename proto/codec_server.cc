@@ -92,6 +92,7 @@ struct ServerBodyEncoder {
     wire.set_server_drafts(opened.server_drafts);
     wire.set_dtype(from_name(opened.dtype));
     wire.set_kv_dtype(from_name(opened.kv_dtype));
+    wire.set_level(from_name(opened.level));
     if (!opened.pass_costs.points.empty())
       encode_costs(opened.pass_costs, *wire.mutable_pass_costs());
   }
@@ -248,6 +249,7 @@ Result<ServerMessage> decode(const v1::Opened& in) {
   opened.server_drafts = in.server_drafts();
   OUTRIDER_ASSIGN_OR_RETURN(opened.dtype, to_name("opened.dtype", in.dtype()));
   OUTRIDER_ASSIGN_OR_RETURN(opened.kv_dtype, to_name("opened.kv_dtype", in.kv_dtype()));
+  OUTRIDER_ASSIGN_OR_RETURN(opened.level, to_name("opened.level", in.level()));
   return ServerMessage(std::move(opened));
 }
 

@@ -101,6 +101,7 @@ Status CompletionServer::complete(CompletionCall call) {
   OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
                             PlainAnswer::begin(tokenizer_, std::move(call.prompt), call.params,
                                                options_.context, options_.tokenizer_hash));
+  if (level) answer.answer_by(options_.levels->levels()[level->level].name);
   if (level && level->may_change()) answer.follow({*level, options_.levels->profile()});
   Recorder* const recorder = options_.recorder;
   const bool recorded =
@@ -123,7 +124,6 @@ Status CompletionServer::complete(CompletionCall call) {
       options_.tenants, {.tenant = tenant,
                          .group = tenant.empty() ? network_of(call.request.peer) : tenant,
                          .request_id = call.request.id,
-                         .level = level ? level->level : 0,
                          .due = clock_.now() + due_within(call.params.wish.slo)});
   if (admitted.status.ok()) return {};
   faults_.refuse(who_asks(call.request), admitted.status);

@@ -78,9 +78,7 @@ void CompletionStream::on_step(PlainAnswer::Step step) {
     client.end(*step.end);
   }
   traffic_->add_down(client.take_bytes_sent());
-  if (!step.level) return;
-  owner_.level = *step.level;
-  connect();
+  if (step.level) connect();
 }
 
 // Which level answered, what was expected, and what it took.

@@ -123,6 +123,7 @@ void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
 // The rest of the verdict is dropped: the other level says what follows this token.
 void PlainAnswer::go_on_with(std::size_t level, Step& step) {
   track_->go_on_with(level);
+  open_.level = track_->name();
   open_.prefix.insert(open_.prefix.end(), said_.begin(), said_.end());
   open_.prompt_logprobs = false;  // they were told
   said_.clear();

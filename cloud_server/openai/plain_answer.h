@@ -50,7 +50,9 @@ class PlainAnswer final {
   // the prompt.
   void record_by(const Recorder& recorder, std::string template_hash);
 
-  // Before open(): levels of the target may share the answer.
+  // Before open(): this level of the target answers. Without it the full one does.
+  void answer_by(std::string level) { open_.level = std::move(level); }
+  // Levels may share the answer.
   void follow(LevelTrack track) { track_ = std::move(track); }
 
   // The first message to the verifier.

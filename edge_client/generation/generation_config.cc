@@ -54,6 +54,25 @@ SpeculationOptions offline_speculation(const AnswerConfig& config) {
 
 namespace {
 
+// A server answers an edge by one level, which the edge names: times are not known of it.
+Status check_level_of_server(const GenerationConfig& config) {
+  const LevelWish& wish = config.answer.wish;
+  if (wish.slo.chooses_level()) {
+    return invalid_argument(
+        "--slo chooses a level by the times of this device's target, and a server answers. Remedy: "
+        "--level, or --target without --server");
+  }
+  if (wish.level.empty()) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(const LevelCourse course, parse_level_course(wish.level));
+  if (course.then.empty() && course.first != "auto" && config.server_api == ServerApi::kOutrider) {
+    return {};
+  }
+  return invalid_argument(
+      "--level " + printable(wish.level) +
+      ": an answer of a server has one level, of outrider-server's own. Remedy: "
+      "the name of one, such as --level 60");
+}
+
 Status check_levels(const GenerationConfig& config) {
   const LevelWish& wish = config.answer.wish;
   OUTRIDER_RETURN_IF_ERROR(check_slo(wish.slo));
@@ -62,21 +81,23 @@ Status check_levels(const GenerationConfig& config) {
         "--slo-unverified gives what the draft expects of an answer, and nothing drafts here. "
         "Remedy: --draft-level or --model");
   }
+  const Mode mode = mode_of(config);
+  if (mode != Mode::kOffline) OUTRIDER_RETURN_IF_ERROR(check_level_of_server(config));
   const std::string target = local_target_of(config);
   const bool is_pack = ModelPack::is_pack(target);
   if (config.elastic.empty()) {
     const bool by_time = wish.slo.chooses_level();
     if (wish.level.empty() && !by_time) return {};
-    if (is_pack && mode_of(config) == Mode::kOffline) return {};  // see check_pack_levels()
+    if (is_pack || mode == Mode::kOnline) return {};  // see check_pack_levels(); the server's
     return invalid_argument(std::string(by_time ? "--slo" : "--level") +
                             " chooses a level of an elastic target, and there is none. Remedy: "
-                            "--target DIR --elastic DIR/elastic.json, without --server");
+                            "--target DIR --elastic DIR/elastic.json");
   }
   const std::string what = "--elastic " + config.elastic;
-  if (mode_of(config) != Mode::kOffline) {
+  if (mode == Mode::kOnline) {
     return invalid_argument(what +
-                            " reorders this device's target, and a server's has other bits. "
-                            "Remedy: --target without --server, or no --elastic");
+                            " is a table of --target, and there is none. Remedy: --target, "
+                            "or no --elastic");
   }
   if (is_pack) {
     return invalid_argument(what + " for " + target +

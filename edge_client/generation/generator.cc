@@ -224,13 +224,14 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
       .ignore_target_stops = config.text.ignore_eos,
       .service_tier = config.text.service_tier,
       .accepts_server_nodes = parts_.accepts_server_nodes && request.config.accepts_server_nodes,
+      .level = parts_.mode == Mode::kOffline ? std::string() : config.wish.level,
       .template_hash = request.prompt.template_hash,
       .replaced_session = last_session_,
       .session_key = random_id(),
       .reconnect = reconnect_options(parts_, config),
       .jitter_seed = std::random_device{}(),
-      .accept_other_model =
-          parts_.elastic != nullptr || (parts_.mode == Mode::kAuto && parts_.failover.other_model),
+      .accept_other_model = (parts_.elastic != nullptr && parts_.mode == Mode::kOffline) ||
+                            (parts_.mode == Mode::kAuto && parts_.failover.other_model),
       .observer = parts_.observer};
 }
 
@@ -297,6 +298,11 @@ void Generator::run(const AnswerParts& parts, const std::stop_token& stop, Answe
   }
   FailoverSetup setup = parts_.failover;
   setup.replaced = last_sessions_;
+  if (parts_.elastic != nullptr) {
+    const ModelInfo& level = parts_.elastic->model(level_).info();
+    setup.fingerprint = level.fingerprint;
+    setup.arithmetic_id = level.arithmetic_id;
+  }
   FailoverSession failover(std::move(setup), session, memory_);
   run(failover, parts, stop, report);
   figures = failover.figures();
@@ -340,6 +346,8 @@ Result<std::optional<LevelChoice>> Generator::choose_level(const AnswerRequest& 
   parts_.elastic->use(choice.level);
   level_ = choice.level;
   next_level_.reset();
+  // Beside a server it was named, and the times of answers are not this device's alone.
+  if (parts_.mode != Mode::kOffline) return std::optional<LevelChoice>();
   for (const LevelSwitch& next : choice.then) {
     if (next.level > level_) next_level_ = std::max(next.level, next_level_.value_or(0));
   }

@@ -85,9 +85,11 @@ Result<ModelPack> open_pack(const GenerationConfig& config) {
   return ModelPack::open(local_target_of(config), context);
 }
 
-// Whether the pack's levels may answer: beside a server the full model stands in for that.
+// Whether the pack's levels may answer: beside a server the full model stands in for that, if no
+// level is named.
 bool has_levels(const GenerationConfig& config, const ModelPack& pack) {
-  return pack.elastic() != nullptr && mode_of(config) == Mode::kOffline;
+  const bool is_asked = mode_of(config) == Mode::kOffline || !config.answer.wish.level.empty();
+  return pack.elastic() != nullptr && is_asked;
 }
 
 // The largest level that answers need; empty: any may be asked for.

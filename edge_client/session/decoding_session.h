@@ -56,6 +56,7 @@ struct DecodingOptions {
   bool ignore_target_stops = false;                // only stop_ids end the answer
   ServiceTier service_tier = ServiceTier::kDefault;
   bool accepts_server_nodes = true;  // the server may draft too
+  std::string level = {};            // of the target, as Open's
   std::string template_hash;         // of what wrote the prompt, as Open's; empty: any
   std::string replaced_session;      // of the turn before
   std::string session_key;  // of this answer: 32 hex digits that nobody can guess; empty: none

@@ -74,6 +74,7 @@ Open make_open(const DecodingOptions& options, const Opened& last, StreamStart s
   open.top_logprobs = options.top_logprobs;
   open.prompt_logprobs = start.scores_prompt;
   open.wants_digests = options.wants_digests;
+  open.level = options.level;
   const std::size_t length = open.prefix.size();
   const bool by_hash = goes_by_hash(length, last);
   if (by_hash) open.prefix_hash = prefix_hash(open.prefix);
@@ -103,6 +104,12 @@ Status check_opened(const Opened& opened, const Opened& last, const DecodingOpti
   if (limits.max_positions <= 0) return too_small("limits.max_positions", limits.max_positions);
   if (limits.run_ahead == 0) return too_small("limits.run_ahead", 0);
   if (limits.max_rows == 0) return too_small("limits.max_rows", 0);
+  if (!options.level.empty() && opened.level != options.level) {
+    return failed_precondition("the server answers by " +
+                               (opened.level.empty() ? "its full model" : "level " + opened.level) +
+                               ", not by level " + options.level +
+                               " as --level says. Remedy: a server of this version, or no --level");
+  }
   const bool any_model = options.accept_other_model || last.fingerprint.empty();
   if (!any_model && opened.fingerprint != last.fingerprint) {
     return differs("model fingerprint", opened.fingerprint, last.fingerprint);

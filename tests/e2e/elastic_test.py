@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""outrider-bench elastic: one short run of it, and what it refuses; what an edge says of a table beside a model.
+"""outrider-bench elastic: one short run of it, and what it refuses; what an edge says of a table beside a model; levels
+of a server that edges name.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/elastic_test.py
 
@@ -12,7 +13,7 @@ import tempfile
 import unittest
 
 from loops import LONGEST, LOOPING, longest_loop
-from programs import BIN, CLEAN_ENVIRONMENT, ROOT, TARGET, edge, ending_with_us
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, TARGET, Edge, HeldServer, edge, ending_with_us
 from runner import run_tests
 
 LEVELS = ('--target', TARGET, '--elastic', f'{TARGET}/elastic.json')
@@ -61,6 +62,31 @@ class Elastic(unittest.TestCase):
             self.assertEqual(named['level']['course'], '40')
             self.assertEqual(answer(prompt, '--draft-source', 'none', *soon)['ids'], left['ids'], 'whatever was drafted')
             self.assertEqual(answer(prompt, '--level', left['level']['course'])['ids'], left['ids'])
+
+    def test_a_server_answers_an_edge_by_the_level_that_it_names(self):
+        asked = ('-p', 'Find the charger.', '-n', '60', '--temp', '0.8', '--seed', '3', '--ignore-eos', '--json')
+        by_device = {level: edge('run', *LEVELS, '--level', level, '--strategy', 'ar', *asked).json['ids'] for level in ('100', '60')}
+        self.assertNotEqual(by_device['100'], by_device['60'])
+        with HeldServer(*LEVELS[2:]) as server, tempfile.TemporaryDirectory() as folder:
+            remote = ('run', '--server', server.address, '--model', DRAFT, *asked)
+            self.assertEqual(edge(*remote).json['ids'], by_device['100'])
+            small = edge(*remote, '--level', '60')
+            self.assertEqual(small.json['ids'], by_device['60'])
+            self.assertIn('target: demo-target@60', small.err)
+            refused = edge(*remote, '--level', '61')
+            self.assertNotEqual(refused.code, 0)
+            self.assertIn('no level "61"; it has 100, 90,', refused.err)
+            # Mid-answer the server is gone, and the same level goes on.
+            server.hold(small.json['prompt_tokens'] + 30)
+            record = f'{folder}/record.jsonl'
+            running = Edge(*remote, *LEVELS, '--level', '60', '--failover-after', '1', '--reconnect-timeout', '3', '--record', record)
+            self.assertTrue(running.process.stdout.read(1))
+            server.kill()
+            answer = running.wait()
+            self.assertEqual(answer.code, 0, answer.err)
+            self.assertEqual(answer.json['failovers_total'], 1)
+            self.assertEqual(answer.json['ids'], by_device['60'])
+            self.assertIn('0 wrong', edge('audit', record, *LEVELS).out)
 
     def test_an_edge_says_which_levels_its_target_could_have(self):
         def said(target):

@@ -55,6 +55,7 @@ class LevelTrack final {
 
   const LevelChoice& choice() const { return choice_; }
   std::size_t level() const { return switches_.empty() ? choice_.level : switches_.back().level; }
+  const std::string& name() const { return profile_[level()].name; }  // of that level
   // In order; none: the level that was chosen has answered alone.
   const std::vector<LevelSwitch>& switches() const { return switches_; }
   // Where the named course has its next switch; nothing: there is none left.

@@ -28,12 +28,13 @@ struct HeldBytes {
                  end_position, policy, stop_ids, expected_fingerprint, expected_arithmetic_id,
                  replaced_session, session_key, prefix_length, prefix_hash, accept_other_arithmetic,
                  pad_frames, template_hash, ignore_target_stops, service_tier, accepts_server_nodes,
-                 settings, answer_begin, top_logprobs, prompt_logprobs, wants_digests] = open;
+                 settings, answer_begin, top_logprobs, prompt_logprobs, wants_digests, level] =
+        open;
     return all(protocol_version, noise_version, tokenizer_hash, sampling, seed, prefix,
                end_position, policy, stop_ids, expected_fingerprint, expected_arithmetic_id,
                replaced_session, session_key, prefix_length, prefix_hash, accept_other_arithmetic,
                pad_frames, template_hash, ignore_target_stops, service_tier, accepts_server_nodes,
-               settings, answer_begin, top_logprobs, prompt_logprobs, wants_digests);
+               settings, answer_begin, top_logprobs, prompt_logprobs, wants_digests, level);
   }
   std::size_t operator()(const ChoiceSettings& settings) const {
     const auto& [presence, frequency, repetition, biases, min_tokens, bad_words, constraint] =

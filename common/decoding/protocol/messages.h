@@ -86,6 +86,8 @@ struct Open {
   bool prompt_logprobs = false;
   // Verdicts carry the digests of rows that row_digest.h says, for a record of the answer.
   bool wants_digests = false;
+  // The level of an elastic target that answers, by its name; empty: the full one.
+  std::string level = {};
 
   // Those of an answer whose first token has this position.
   void set_settings(const ChoiceSettings& asked, Position begin);
@@ -153,6 +155,7 @@ struct Opened {
   // The target's, in ModelInfo's words: "int8", "f32". Empty: not disclosed.
   std::string dtype = {};
   std::string kv_dtype = {};
+  std::string level = {};  // that answers; empty: the target has no levels
 };
 
 // Sent during a long prefill.

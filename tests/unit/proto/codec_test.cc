@@ -69,6 +69,8 @@ TEST(Codec, OpenKeepsEveryField) {
   EXPECT_FALSE(through_the_wire(asked).wants_digests);
   asked.wants_digests = true;
   EXPECT_TRUE(through_the_wire(asked).wants_digests);
+  asked.level = "60";
+  EXPECT_EQ(through_the_wire(asked).level, "60");
   EXPECT_EQ(open.tokenizer_hash, sent.tokenizer_hash);
   EXPECT_EQ(open.sampling, sent.sampling);
   EXPECT_EQ(open.seed, sent.seed);

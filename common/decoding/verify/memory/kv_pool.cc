@@ -154,8 +154,7 @@ bool KvPool::drop_unused() {
 
 std::string KvPool::root_of(const SessionName& wanted) {
   // No level of an elastic model reads another's keys and values.
-  const std::string level =
-      wanted.owner.level == 0 ? "" : "\nlevel " + std::to_string(wanted.owner.level);
+  const std::string level = wanted.level == 0 ? "" : "\nlevel " + std::to_string(wanted.level);
   if (options_.share_prefixes) return wanted.owner.tenant + level;
   const auto kept = find(wanted);
   if (kept != kept_.end()) return kept->root;
@@ -189,7 +188,7 @@ Result<KvPool::Lease> KvPool::take(const SessionName& wanted, std::span<const To
               .root = root_of(wanted),
               .owner = owner_of(wanted.owner.group)};
   lease.cache =
-      std::make_unique<KvCache>(memory_->pages, options_.capacity, lease.owner, wanted.owner.level);
+      std::make_unique<KvCache>(memory_->pages, options_.capacity, lease.owner, wanted.level);
   // The last token of the prefix is always computed: its logits choose the first of the answer.
   const std::int64_t most = std::min(rows, options_.capacity);
   const KvPrefixes::Found found = find_beginning(lease, prefix.first(prefix.size() - 1),
@@ -307,7 +306,7 @@ std::optional<TimePoint> KvPool::next_expiry() const {
 
 KvPool::KeptList::const_iterator KvPool::find(const SessionName& wanted) const {
   return std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
-    return names_session(wanted, kept.name) && wanted.owner.level == kept.name.owner.level;
+    return names_session(wanted, kept.name) && wanted.level == kept.name.level;
   });
 }
 

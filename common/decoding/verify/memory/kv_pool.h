@@ -36,6 +36,7 @@ struct SessionName {
   std::string id;
   std::string key;  // empty: none
   StreamOwner owner = {};
+  std::size_t level = 0;  // of an elastic model, which computes it; 0: the full one
 };
 
 // The part of this memory, and of each tenant's share of it, for the caches of `model` where the

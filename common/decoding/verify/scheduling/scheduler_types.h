@@ -21,6 +21,7 @@
 #include "common/decoding/protocol/messages.h"
 #include "common/decoding/protocol/verifier.h"
 #include "common/decoding/verify/server_drafts/draft_experience.h"
+#include "common/engine/model/model.h"
 
 namespace outrider {
 
@@ -56,7 +57,6 @@ struct StreamOwner {
   std::string tenant = {};  // whose session ids and keys these are; empty: no one was asked
   std::string group = {};   // with whom it shares what is kept; the tenant, or the peer's address
   std::string request_id = {};  // for the log; empty: none came
-  std::size_t level = 0;        // of an elastic model, which answers it; 0: the full one
   // The stream that is due first gets the next place among the waiting ones of its group. Nothing:
   // due a minute after it came.
   std::optional<TimePoint> due = {};
@@ -199,11 +199,20 @@ struct KvPoolOptions {
   std::function<std::int64_t(const std::string& tenant)> tenant_bytes = {};
 };
 
+// A level of an elastic target, which sessions name.
+struct TargetLevel {
+  std::string name;
+  ModelInfo model;
+};
+
 struct SchedulerOptions {
   std::string tokenizer_hash;                 // hex, of the target's tokenizer; shown to every edge
   std::string template_hash = {};             // hex, of its chat template; empty: it has none
   std::string server_version = {};            // shown to every edge
   std::string model_name = {};                // also; empty: the model's own
+  // The levels of an elastic target, by which sessions are answered that name one; the full one
+  // first. Empty: the model answers all.
+  std::vector<TargetLevel> levels = {};
   std::function<Duration()> wall_clock = {};  // since 1970, shown to every edge; empty: not
   // Sessions of equal or greater urgency (service_tier); the next Open waits in the queue.
   std::uint32_t max_concurrent_sessions = 8;

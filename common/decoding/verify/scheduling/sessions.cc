@@ -41,8 +41,9 @@ std::span<const TokenId> new_text_of(const VerifySession& session) {
 
 Sessions::Sessions(Model& model, const SchedulerOptions& options)
     : options_(options),
-      target_(make_target(model.info(), options)),
-      pool_(model, pool_options(options, model, target_.limits), options.max_concurrent_sessions),
+      targets_(make_targets(model.info(), options)),
+      pool_(model, pool_options(options, model, targets_[0].limits),
+            options.max_concurrent_sessions),
       texts_(TenantTextBounds{.kept_for = options.kv.kept_for}) {}
 
 void Sessions::connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
@@ -125,10 +126,15 @@ Status Sessions::begin_opening(Streams::iterator at, const EdgeMessage& message,
   if (asked == nullptr) {
     return failed_precondition("the first message of a stream must be Open");
   }
-  if (asked->prefix_length > 0) OUTRIDER_RETURN_IF_ERROR(check_open_head(*asked, target_));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::size_t level, find_level(targets_, asked->level));
+  stream.set_level(level);
+  if (asked->prefix_length > 0) {
+    OUTRIDER_RETURN_IF_ERROR(check_open_head(*asked, target_of(stream)));
+  }
   EdgeMessage whole = message;
   if (asked->prefix_length > 0 && !asked->prefix_hash.empty()) {
-    const SessionName wanted{asked->replaced_session, asked->session_key, stream.name().owner};
+    const SessionName wanted{asked->replaced_session, asked->session_key, stream.name().owner,
+                             level};
     std::get<Open>(whole.body).prefix = known_prefix(wanted, *asked);
     if (std::get<Open>(whole.body).prefix.empty()) {
       events_.push_back({at->first, Notice{Notice::Kind::kSendPrefix, Duration{0}}});
@@ -147,7 +153,7 @@ Status Sessions::wait_for_place(Streams::iterator at, TimePoint now) {
     return invalid_argument("Open.prefix_hash: is not that of the ids in the Prefix messages");
   }
   open.prefix_hash.clear();
-  OUTRIDER_RETURN_IF_ERROR(check_open(open, target_));
+  OUTRIDER_RETURN_IF_ERROR(check_open(open, target_of(stream)));
   if (draining_) {
     ++stats_.sessions_refused;
     return unavailable("this verifier is shutting down; open the session elsewhere or later");
@@ -248,12 +254,12 @@ void Sessions::refuse(Streams::iterator at, const Status& why, const std::string
 // RESOURCE_EXHAUSTED: there is no memory for it, and it waits on.
 Status Sessions::open_session(Streams::iterator at, TimePoint now) {
   VerifyStream& stream = at->second;
-  OUTRIDER_RETURN_IF_ERROR(stream.lease(target_, pool_, now));
+  OUTRIDER_RETURN_IF_ERROR(stream.lease(target_of(stream), pool_, now));
   const std::vector<EdgeMessage> messages = stream.assembled();
   --waiting_;
   unopened_.erase(at->first);
   const Status opened =
-      stream.open(messages.front(), target_, std::max(options_.prefill_chunk, 1u), now);
+      stream.open(messages.front(), target_of(stream), std::max(options_.prefill_chunk, 1u), now);
   place_turns_.serve(stream.group());
   ++sessions_open_;
   ++stats_.sessions_opened;

@@ -75,6 +75,10 @@ class Sessions final {
   const SchedulerOptions& options() const { return options_; }
 
  private:
+  // The level that answers the stream.
+  const Target& target_of(const VerifyStream& stream) const {
+    return targets_[stream.name().level];
+  }
   Status receive_unopened(Streams::iterator at, const EdgeMessage& message, TimePoint now);
   Status begin_opening(Streams::iterator at, const EdgeMessage& message, TimePoint now);
   Status wait_for_place(Streams::iterator at, TimePoint now);
@@ -98,7 +102,7 @@ class Sessions final {
                           TimePoint now);
 
   const SchedulerOptions options_;
-  const Target target_;
+  const std::vector<Target> targets_;  // by level
   KvPool pool_;
   TenantTexts texts_;
   Streams streams_;

@@ -86,6 +86,7 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
       adjuster_(open_.settings, open_.answer_begin > 0 ? open_.answer_begin : prefix_end_,
                 end_rule_.stop_ids),
       policy_(open.policy),
+      has_exits_(!target.exits.empty()),
       cached_end_(setup_.cached),
       scored_end_(open.prompt_logprobs ? 0 : prefix_end_ - 1),
       acked_(prefix_end_),
@@ -112,7 +113,8 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
                                 .limits = target.limits,
                                 .server_drafts = drafts_ || form_draft_,
                                 .dtype = target.model.dtype,
-                                .kv_dtype = target.model.kv_dtype});
+                                .kv_dtype = target.model.kv_dtype,
+                                .level = target.level});
 }
 
 Status VerifySession::on_message(const EdgeMessage& message, TimePoint now) {
@@ -276,7 +278,7 @@ PassPlan VerifySession::start(TimePoint now, const PassBounds& bounds) {
   plan.tokens.assign(tokens.begin(), tokens.end());
   plan.decides = chunk == missing();
   plan.scores = is_scoring();
-  plan.exits = plan.decides && policy_.wants_exits;
+  plan.exits = plan.decides && policy_.wants_exits && has_exits_;
   plan.pass = next_pass_;
   if (plan.decides) take_nodes(plan, bounds.nodes);
   pass_rows_ += static_cast<std::uint32_t>(plan.rows());

@@ -182,6 +182,7 @@ class VerifySession final {
   MirroredTree tree_;
   RowAdjuster adjuster_;
   Policy policy_;
+  const bool has_exits_;  // of its target
   Position cached_end_;  // committed positions with keys and values
   // The rows below it need no logits, for the log-probabilities of the prompt's tokens.
   Position scored_end_;

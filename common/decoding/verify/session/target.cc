@@ -173,6 +173,34 @@ Target make_target(const ModelInfo& model, const SchedulerOptions& options) {
           .drafts_forms = options.drafts_forms};
 }
 
+std::vector<Target> make_targets(const ModelInfo& model, const SchedulerOptions& options) {
+  std::vector<Target> targets = {make_target(model, options)};
+  if (options.levels.empty()) {
+    const std::size_t at = model.name.rfind('@');
+    if (at != std::string::npos) targets[0].level = model.name.substr(at + 1);
+    return targets;
+  }
+  targets[0].level = options.levels[0].name;
+  for (const TargetLevel& level : std::span(options.levels).subspan(1)) {
+    targets.push_back(make_target(level.model, options));
+    targets.back().level = level.name;
+    targets.back().exits.clear();
+  }
+  return targets;
+}
+
+Result<std::size_t> find_level(std::span<const Target> targets, const std::string& level) {
+  if (level.empty()) return std::size_t{0};
+  std::string known;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i].level == level) return i;
+    if (!targets[i].level.empty()) known += (known.empty() ? "" : ", ") + targets[i].level;
+  }
+  return failed_precondition("the target has no level " + printable(level) +
+                             (known.empty() ? ", and no other" : "; it has " + known) +
+                             ". Remedy: --level with one that it has, or none");
+}
+
 std::int32_t cache_capacity(const Limits& limits) {
   const Position slots = limits.max_positions + limits.max_rows;
   return static_cast<std::int32_t>(

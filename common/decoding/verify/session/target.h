@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,10 @@
 
 namespace outrider {
 
-// Constant while the verifier runs.
+// Constant while the verifier runs. Of an elastic target, one of its levels.
 struct Target {
   ModelInfo model;
+  std::string level = {};  // its name; empty: the target has no levels
   std::string tokenizer_hash;
   Limits limits;
   std::vector<std::int32_t> exits = {};  // layers after which it can report; none: no early exits
@@ -28,6 +30,13 @@ struct Target {
 };
 
 Target make_target(const ModelInfo& model, const SchedulerOptions& options);
+
+// Its levels, the full one first, alone with exits, which were trained on it. Without
+// options.levels: the model, perhaps itself a level ("NAME@60").
+std::vector<Target> make_targets(const ModelInfo& model, const SchedulerOptions& options);
+
+// The one that answers an Open with this level. FAILED_PRECONDITION names those that there are.
+Result<std::size_t> find_level(std::span<const Target> targets, const std::string& level);
 
 // Slots of a session's KV cache: the whole context, so that any session can take over any other's.
 std::int32_t cache_capacity(const Limits& limits);

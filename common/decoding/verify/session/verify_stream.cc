@@ -55,9 +55,11 @@ Status VerifyStream::lease(const Target& target, KvPool& pool, TimePoint now) {
   // Keys and values that are kept have no logits: a prompt that is scored is computed anew.
   if (open.prompt_logprobs) reusable = reusable.first(1);
   OUTRIDER_ASSIGN_OR_RETURN(
-      lease_,
-      pool.take({.id = open.replaced_session, .key = open.session_key, .owner = name_.owner},
-                reusable, static_cast<std::int32_t>(std::min(first_part, kMaxSlots)), now));
+      lease_, pool.take({.id = open.replaced_session,
+                         .key = open.session_key,
+                         .owner = name_.owner,
+                         .level = name_.level},
+                        reusable, static_cast<std::int32_t>(std::min(first_part, kMaxSlots)), now));
   return {};
 }
 

@@ -170,6 +170,8 @@ class VerifyStream final {
             .has_had_verdict = has_had_verdict_};
   }
   const SessionName& name() const { return name_; }
+  // Of the target, which its Open names. Before memory is leased.
+  void set_level(std::size_t level) { name_.level = level; }
   const std::string& group() const { return name_.owner.group; }
   // Null before Open and after retire().
   const VerifySession* session() const { return session_.get(); }

@@ -103,8 +103,8 @@ TEST(AnswerFlags, LevelsAreRefusedWhereThereAreNone) {
   EXPECT_THAT(problem("--target t --level 60").message(), HasSubstr("--level chooses a level"));
   EXPECT_THAT(problem("--target t --slo time_ms=8").message(),
               HasSubstr("--slo chooses a level of an elastic target, and there is none"));
-  EXPECT_THAT(problem("--target t --server h:1 --insecure --elastic e.json").message(),
-              HasSubstr("without --server"));
+  EXPECT_THAT(problem("--server h:1 --insecure --elastic e.json").message(),
+              HasSubstr("is a table of --target"));
   EXPECT_THAT(problem("--target t --elastic e.json --prune 0.1").message(), HasSubstr("--prune"));
   for (const char* slo : {"800", "time=800", "time_ms=soon", "time_ms="}) {
     EXPECT_THAT(problem("--target t --elastic e.json --slo " + std::string(slo)).message(),
@@ -112,6 +112,20 @@ TEST(AnswerFlags, LevelsAreRefusedWhereThereAreNone) {
   }
   EXPECT_THAT(problem("--target t --elastic e.json --slo time_ms=0").message(),
               HasSubstr("slo.time_ms is 0"));
+}
+
+TEST(AnswerFlags, AServerAnswersByOneLevelThatIsNamed) {
+  const std::string server = "--server h:1 --insecure --level 60";
+  EXPECT_EQ(generation_config(parse(server))->answer.wish.level, "60");
+  EXPECT_EQ(problem(server + " --target t --elastic e.json"), Status());
+  EXPECT_THAT(problem(server + " --target t").message(), HasSubstr("there is none"))
+      << "the device could not go on";
+  for (const char* level : {"60,12:40", "auto"}) {
+    EXPECT_THAT(problem("--server h:1 --insecure --level " + std::string(level)).message(),
+                AllOf(HasSubstr(level), HasSubstr("has one level")));
+  }
+  EXPECT_THAT(problem("--server h:1 --insecure --slo time_ms=800").message(),
+              HasSubstr("--slo chooses a level by the times of this device's target"));
 }
 
 TEST(AnswerFlags, JoulesNeedTheDevicesPower) {

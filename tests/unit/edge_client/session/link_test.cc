@@ -324,6 +324,22 @@ TEST(Logprobs, AVerdictThatLacksThemOrNamesOthersEndsTheAnswer) {
   EXPECT_THAT(said_of({{.top = {{13, 0}}}}), HasSubstr("top_tokens with 13, expected 0 to 12"));
 }
 
+TEST(Level, ATargetThatAnswersByAnotherEndsTheAnswer) {
+  const auto said_by = [](const std::string& level) {
+    SessionHarness edge(Strategy::kAr);
+    edge.options.level = "60";
+    edge.start();
+    EXPECT_EQ(edge.sent<Open>().at(0).level, "60");
+    Opened target = edge.target();
+    target.level = level;
+    edge.opened(target);
+    return edge.finish ? edge.finish->status.message() : "";
+  };
+  EXPECT_EQ(said_by("60"), "");
+  EXPECT_THAT(said_by(""), HasSubstr("by its full model, not by level 60"));
+  EXPECT_THAT(said_by("70"), HasSubstr("by level 70, not by level 60"));
+}
+
 // The error of an edge that asked for digests, and gets these with the token at position 3, or with
 // thirteen more.
 std::string said_of_digests(std::size_t tokens, std::size_t digests) {

@@ -19,6 +19,7 @@ constexpr const char* kCommands =
     "  silence up     the same, only towards the server\n"
     "  restore        held data arrives, new connections are accepted\n"
     "  garble         one bit flips in the next data from the server on each connection\n"
+    "  to HOST:PORT   new connections go to this server\n"
     "  from ADDRESS   new connections come from this address in 127.0.0.0/8\n"
     "  profile LINK   another profile from now on, such as lte+loss=2%\n"
     "  counts         one line of JSON: what happened to the pieces it carried\n"
@@ -52,9 +53,13 @@ std::string obey(const std::string& line, ProxyLink& link, LinkFaults& faults) {
     faults.holds_up = true;
     faults.holds_down = argument != "up";
   } else if (command == "restore") {
-    faults = {.source = faults.source};
+    faults = {.source = faults.source, .server = faults.server};
   } else if (command == "from") {
     faults.source = argument;
+  } else if (command == "to") {
+    const Result<Address> server = parse_address(argument);
+    if (!server.ok()) return server.status().message();
+    faults.server = *server;
   } else {
     return "unknown command '" + line + "'. Remedy: see --help";
   }

@@ -287,7 +287,7 @@ class ProxyLink::Loop final {
       if (!edge.valid()) return;
       // A connection made after a restart was requested belongs to the time after the restart.
       if (const auto request = link_.restart_.take()) begin_again(*request);
-      const Result<sockaddr_in> to = ipv4(link_.upstream_);
+      const Result<sockaddr_in> to = ipv4(faults_.server.value_or(link_.upstream_));
       UniqueFd server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       if (server.valid() && link_.profile_.down.has_rate()) bound_buffer(server.get());
       if (!faults_.source.empty()) {

@@ -107,7 +107,8 @@ struct LinkFaults {
   bool refuses = false;   // connections are reset, new ones refused
   bool holds_up = false;  // half open: nothing reaches the server, and neither side is notified
   bool holds_down = false;
-  std::string source = {};  // in 127.0.0.0/8: the source address of new connections
+  std::string source = {};             // in 127.0.0.0/8: the source address of new connections
+  std::optional<Address> server = {};  // of new connections; nothing: that of route()
 };
 
 class ProxyLink final : public Link {

@@ -8,6 +8,7 @@ outrider-link with commands on its standard input.
   link.restore()   held data arrives, new connections are accepted
   link.garble()    one bit flips in the next data from the server on each connection
   link.become(PROFILE)      as outrider-link --profile: delay=400ms, ethernet+loss=30%
+  link.lead_to(server.address)  new connections go to this server
   link.move(ADDRESS)        new connections come from this address in 127.0.0.0/8
   link.counts()    what happened to the pieces it carried, since the last become()
 
@@ -58,6 +59,9 @@ class TcpLink:
 
     def become(self, profile=PLAIN):
         self._tell(f'profile {profile}')
+
+    def lead_to(self, address):
+        self._tell(f'to {address}')
 
     def move(self, address):
         self._tell(f'from {address}')

@@ -107,6 +107,10 @@ void add_lab_flags(CLI::App& app, ServerFlags& flags, PaceFlags& pace) {
       ->check(CLI::Range(1.0, 10.0))
       ->default_str("1")
       ->group(kLabGroup);
+  app.add_option("--kernel", flags.target.loading.kernel,
+                 "Vector kernels: avx2, avx2vnni, avx512, neon, neondot, neoni8mm, as far as this "
+                 "CPU has them; auto: the fastest")
+      ->group(kLabGroup);
   app.add_option_function<std::string>(
          "--hold",
          [&](const std::string& file) {

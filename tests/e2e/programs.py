@@ -30,7 +30,7 @@ CLEAN_ENVIRONMENT['OUTRIDER_STATE_DIR'] = 'none'
 
 
 # Flags and values that only the laboratory's programs have (bench/lab).
-LABORATORY = ('--hold', '--pace-pass-ms', '--pace-exit-cost', '--server-queue', '--exit-score',
+LABORATORY = ('--hold', '--kernel', '--pace-pass-ms', '--pace-exit-cost', '--server-queue', '--exit-score',
               '--pace-step-ms', '--flash-bandwidth', '--client-queue', '--tree-widths',
               'specedge', 'ssd', 'picospec', 'fixed', 'top-n')
 

@@ -62,6 +62,7 @@ Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
   return make_cpu_model(std::move(files), {.dtype = options.dtype,
                                            .kv_dtype = options.kv_dtype,
                                            .threads = options.threads,
+                                           .kernel = options.kernel,
                                            .cache_dir = cache_folder(options.cache_dir),
                                            .notice = print_notice,
                                            .progress = options.progress});

@@ -29,8 +29,9 @@ struct LoadOptions {
   // The positions for which a device's memory has room, at most two contexts and nine tenths of the
   // free memory; 0 means that much.
   Position kv_positions = 0;
-  int threads = 0;            // of the cpu backend; 0: one per CPU
-  bool check_finite = false;  // read all weights and refuse NaN and infinity
+  int threads = 0;              // of the cpu backend; 0: one per CPU
+  std::string kernel = "auto";  // also: "auto" (the fastest), or another of vector_targets.h
+  bool check_finite = false;    // read all weights and refuse NaN and infinity
   // Reduces info().max_positions to this, from 1 to the model's own.
   std::optional<Position> max_context = {};
   bool ignore_eos = false;  // the model has no end-of-text tokens: answers end only by length

@@ -14,10 +14,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / 'tests/e2e'))
 
-from programs import (BIN, CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, TARGET, Edge, Server, edge, ending_with_us, free_port, is_sanitized, limit, make_certificate, new_key,  # noqa: E402
+from programs import (BIN, CLEAN_ENVIRONMENT, DRAFT, FORGETFUL, TARGET, Edge, HeldServer, Server, edge, ending_with_us, eventually, free_port, is_sanitized, limit, make_certificate, new_key,  # noqa: E402
                       program_for, wait_until_served)
 
-__all__ = ['BIN', 'CLEAN_ENVIRONMENT', 'DRAFT', 'Edge', 'FORGETFUL', 'ROOT', 'Server', 'StampedEdge', 'TARGET', 'edge', 'ending_with_us', 'free_port', 'is_sanitized', 'least_budget',
+__all__ = ['BIN', 'CLEAN_ENVIRONMENT', 'DRAFT', 'Edge', 'FORGETFUL', 'HeldServer', 'ROOT', 'Server', 'StampedEdge', 'TARGET', 'edge', 'ending_with_us', 'eventually', 'free_port', 'is_sanitized', 'least_budget',
            'limit', 'make_certificate', 'new_key', 'pack', 'read_prompts', 'wait_until_served']
 
 

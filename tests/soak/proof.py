@@ -208,7 +208,7 @@ class Proof:
         honest = [json.loads(line) for line in self.record.read_text(encoding='utf-8').splitlines()]
 
         def forged_by(*flags):
-            """What another target says, as if the honest one had said it."""
+            """The answer of another target, as if the honest one had given it."""
             file = self.folder / 'other.jsonl'
             file.unlink(missing_ok=True)
             if edge('run', *flags, '--strategy', 'ar', *asked(96), '--record', file).code != 0:

@@ -170,7 +170,7 @@ class VerifyStream final {
             .has_had_verdict = has_had_verdict_};
   }
   const SessionName& name() const { return name_; }
-  // Of the target, which its Open names. Before memory is leased.
+  // The target's level that its Open names. Before memory is leased.
   void set_level(std::size_t level) { name_.level = level; }
   const std::string& group() const { return name_.owner.group; }
   // Null before Open and after retire().

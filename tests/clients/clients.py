@@ -4,8 +4,9 @@ names its wheels, and runs in an environment of its own. Each must have all its 
 
   ./run clients              all of them
   ./run clients NAME..       these, as llama_index
+  ./run clients --task       each that has tools does a robot's task by three of them, with the models of ./run model qwen-coder
 
-The models are the demo pair with a context of 16,384 tokens, as ROSA begins with 12,000. Prints one JSON object last;
+Otherwise the models are the demo pair with a context of 16,384 tokens, as ROSA begins with 12,000. Prints one JSON object last;
 exit code 1 if a client failed.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,6 +26,7 @@ NAMES = sorted(path.stem.removeprefix('with_') for path in HERE.glob('with_*.py'
 CONTEXT = 16384
 SECONDS = 1800  # for a client, whose wheels may have to be fetched
 UV = ROOT / '.venv-clients/bin/uv'
+QWEN = [ROOT / f'models/qwen-coder/Qwen2.5-Coder-{size}-Instruct-Q4_K_M.gguf' for size in ('1.5B', '0.5B')]
 
 
 def with_long_context(model, folder):
@@ -37,10 +39,24 @@ def with_long_context(model, folder):
     return folder
 
 
-def answered(name, bases):
-    command = [UV, 'run', '--no-project', '--quiet', '--script', HERE / f'with_{name}.py', *bases]
+def demo_pair(here):
+    """The folders of the demo pair with a long context, and the server's flags that give it a template with tools."""
+    folders = [here / part for part in ('target', 'draft')]
+    for folder in folders:
+        folder.mkdir()
+    template = here / 'tools.jinja'
+    template.write_text(TEMPLATE, encoding='utf-8')
+    return *map(with_long_context, (TARGET, DRAFT), folders), ('--chat-template', template)
+
+
+def has_tools(name):
+    return 'def act(' in (HERE / f'with_{name}.py').read_text(encoding='utf-8')
+
+
+def answered(name, arguments):
+    command = [UV, 'run', '--no-project', '--quiet', '--script', HERE / f'with_{name}.py', *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=SECONDS)
-    print(f'{name}: everything answered' if done.returncode == 0 else f'{name}: FAILED\n{done.stdout[-2000:]}{done.stderr[-6000:]}',
+    print(f'{name}: everything answered. {"; ".join(done.stdout.splitlines())}' if done.returncode == 0 else f'{name}: FAILED\n{done.stdout[-2000:]}{done.stderr[-6000:]}',
           file=sys.stderr, flush=True)
     return done.returncode == 0
 
@@ -48,25 +64,27 @@ def answered(name, bases):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('names', nargs='*', metavar='NAME', help=', '.join(NAMES))
-    names = parser.parse_args().names or NAMES
+    parser.add_argument('--task', action='store_true', help='a task of a robot, by three tools')
+    options = parser.parse_args()
+    names = options.names or [name for name in NAMES if not options.task or has_tools(name)]
     if unknown := set(names) - set(NAMES):
         parser.error(f'no client is called {", ".join(sorted(unknown))}; these are known: {", ".join(NAMES)}')
+    if options.task and (idle := [name for name in names if not has_tools(name)]):
+        parser.error(f'{", ".join(idle)}: no tools')
+    if options.task and not all(path.exists() for path in QWEN):
+        parser.error('--task needs the models of ./run model qwen-coder')
     http, port = free_port(), free_port()
     with tempfile.TemporaryDirectory() as here:
-        folders = [Path(here) / part for part in ('target', 'draft')]
-        for folder in folders:
-            folder.mkdir()
-        target, draft = map(with_long_context, (TARGET, DRAFT), folders)
-        template = Path(here) / 'tools.jinja'
-        template.write_text(TEMPLATE, encoding='utf-8')
-        with Server('--http-port', http, '--served-model-name', 'robot', '--chat-template', template, model=target) as server:
+        target, draft, flags = (*QWEN, ()) if options.task else demo_pair(Path(here))
+        with Server('--http-port', http, '--served-model-name', 'robot', *flags, model=target) as server:
             edge = Edge('serve', '--model', draft, '--server', server.address, '--port', port, '--served-model-name', 'robot')
             bases = [f'http://127.0.0.1:{http}/v1', f'http://127.0.0.1:{port}/v1']
             wait_until_served(bases[1].removesuffix('/v1'))
-            failed = [name for name in names if not answered(name, bases)]
+            arguments = (['--task'] if options.task else []) + bases
+            failed = [name for name in names if not answered(name, arguments)]
             edge.interrupt()
             edge.wait()
-    print(json.dumps({'check': 'clients', 'passed': not failed, 'clients': names, 'failed': failed}))
+    print(json.dumps({'check': 'task' if options.task else 'clients', 'passed': not failed, 'clients': names, 'failed': failed}))
     return 1 if failed else 0
 
 

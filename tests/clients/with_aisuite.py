@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import aisuite
 
-from robot import CALL_TOKENS, MESSAGES, MODEL, TOKENS, at_each_address, check, check_text, raised
+from robot import AT_ZERO, CALL_TOKENS, INSTRUCTIONS, MESSAGES, MODEL, ONE_CALL, TASK, TOKENS, TOOLS, TURNS, at_each_address, check, check_text, raised
 
 TOLD = []
 
@@ -39,4 +39,10 @@ def run(base):
     check("'n' must be at most" in str(error), error)
 
 
-at_each_address(run)
+def act(base):
+    client = aisuite.Client({'openai': {'api_key': 'none', 'base_url': base}})
+    messages = [{'role': 'system', 'content': INSTRUCTIONS}, {'role': 'user', 'content': TASK}]
+    client.chat.completions.create(model=f'openai:{MODEL}', messages=messages, tools=list(TOOLS.values()), max_turns=TURNS, **AT_ZERO, **ONE_CALL)
+
+
+at_each_address(run, act)

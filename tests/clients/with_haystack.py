@@ -13,7 +13,7 @@ from haystack.dataclasses import ChatMessage
 from haystack.tools import create_tool_from_function
 from haystack.utils import Secret
 
-from robot import CALL_TOKENS, MODEL, QUESTION, TOKENS, Plan, at_each_address, check, check_text, move, raised
+from robot import AT_ZERO, CALL_TOKENS, INSTRUCTIONS, MODEL, ONE_CALL, QUESTION, TASK, TOKENS, TOOLS, TURNS, Plan, at_each_address, check, check_text, move, raised
 
 ASKED = [ChatMessage.from_system('Be brief.'), ChatMessage.from_user(QUESTION)]
 
@@ -41,4 +41,11 @@ def run(base):
         raised(openai.BadRequestError, lambda: generator().run([ChatMessage.from_user('word ' * 20000)]))
 
 
-at_each_address(run)
+def act(base):
+    generator = OpenAIChatGenerator(api_key=Secret.from_token('none'), model=MODEL, api_base_url=base, max_retries=0,
+                                    tools_strict=True, generation_kwargs={**AT_ZERO, **ONE_CALL})
+    Agent(chat_generator=generator, tools=[create_tool_from_function(tool) for tool in TOOLS.values()], system_prompt=INSTRUCTIONS,
+          exit_conditions=['grasp'], max_agent_steps=TURNS).run([ChatMessage.from_user(TASK)])
+
+
+at_each_address(run, act)

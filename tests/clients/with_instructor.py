@@ -6,13 +6,15 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+from typing import Literal
+
 import instructor
 import openai
 from instructor import Mode
 from instructor.exceptions import InstructorRetryException
-from pydantic import field_validator
+from pydantic import BaseModel, Field, field_validator
 
-from robot import CALL_TOKENS, MESSAGES, MODEL, Plan, Step, at_each_address, check, raised
+from robot import AT_ZERO, CALL_TOKENS, INSTRUCTIONS, MESSAGES, MODEL, TASK, TOOLS, TURNS, Plan, Step, at_each_address, check, raised, scene
 
 
 def run(base):
@@ -47,4 +49,21 @@ def again(made, asked):
     check(made.create(response_model=Fussy, **{**asked, 'max_retries': 3}) and refused, 'the validator refused nothing')
 
 
-at_each_address(run)
+class Call(BaseModel):
+    """A call of one of the robot's tools."""
+    tool: Literal['look', 'turn', 'grasp']
+    degrees: int = Field(description='for turn; positive is to the left')
+    thing: str = Field(description='for grasp')
+
+
+def act(base):
+    made = instructor.from_openai(openai.OpenAI(base_url=base, api_key='none', max_retries=0))
+    messages = [{'role': 'system', 'content': INSTRUCTIONS}, {'role': 'user', 'content': TASK}]
+    while not scene.is_done() and len(messages) < 2 + 2 * TURNS:
+        call = made.create(response_model=Call, model=MODEL, messages=messages, max_retries=1, **AT_ZERO)
+        arguments = {'look': (), 'turn': (call.degrees,), 'grasp': (call.thing,)}[call.tool]
+        result = TOOLS[call.tool](*arguments)
+        messages += [{'role': 'assistant', 'content': call.model_dump_json()}, {'role': 'user', 'content': result}]
+
+
+at_each_address(run, act)

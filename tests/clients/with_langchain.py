@@ -6,9 +6,10 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI
 
-from robot import CALL_TOKENS, MODEL, QUESTION, TOKENS, Plan, at_each_address, check, check_text, move
+from robot import AT_ZERO, CALL_TOKENS, INSTRUCTIONS, MODEL, ONE_CALL, QUESTION, TASK, TOKENS, TOOLS, TURNS, Plan, at_each_address, check, check_text, move, scene
 
 
 def run(base):
@@ -25,4 +26,13 @@ def run(base):
         check(isinstance(long.with_structured_output(Plan, method=method).invoke(asked), Plan), method)
 
 
-at_each_address(run)
+def act(base):
+    tools = {name: tool(function) for name, function in TOOLS.items()}
+    model = ChatOpenAI(base_url=base, api_key='none', model=MODEL, max_retries=0, **AT_ZERO).bind_tools(list(tools.values()), **ONE_CALL)
+    messages = [('system', INSTRUCTIONS), ('human', TASK)]
+    while not scene.is_done() and len(messages) < 2 + 2 * TURNS:
+        said = model.invoke(messages)
+        messages += [said, *(tools[call['name']].invoke(call) for call in said.tool_calls)]
+
+
+at_each_address(run, act)

@@ -11,7 +11,7 @@ import os
 os.environ['LITELLM_LOCAL_MODEL_COST_MAP'] = 'True'  # it would fetch prices
 import litellm  # noqa: E402
 
-from robot import MESSAGES, MODEL, QUESTION, TOKENS, at_each_address, check, check_text, raised  # noqa: E402
+from robot import MESSAGES, MODEL, QUESTION, TOKENS, act_by_chats, at_each_address, check, check_text, raised  # noqa: E402
 
 
 def run(base):
@@ -24,5 +24,9 @@ def run(base):
            lambda: litellm.completion(messages=[{'role': 'user', 'content': 'word ' * 20000}], **common))
 
 
+def act(base):
+    act_by_chats(lambda **asked: litellm.completion(model=f'openai/{MODEL}', api_base=base, api_key='none', num_retries=0, **asked))
+
+
 litellm.telemetry = False
-at_each_address(run)
+at_each_address(run, act)

@@ -15,7 +15,7 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
 
-from robot import CALL_TOKENS, MODEL, QUESTION, TOKENS, Plan, at_each_address, check, check_text, move, raised
+from robot import AT_ZERO, CALL_TOKENS, INSTRUCTIONS, MODEL, QUESTION, TASK, TOKENS, TOOLS, TURNS, Plan, at_each_address, check, check_text, move, raised, scene
 
 ASKED = [ChatMessage(role='system', content='Be brief.'), ChatMessage(role='user', content=QUESTION)]
 
@@ -55,4 +55,17 @@ def call_a_tool(chat, long):
     check(chat.chat_with_tools([tool], chat_history=[*ASKED, said.message, result]).message.content, 'no answer to the result')
 
 
-at_each_address(run)
+def act(base):
+    model = OpenAILike(model=MODEL, api_base=base, api_key='none', max_retries=0, context_window=16384, is_chat_model=True,
+                       is_function_calling_model=True, **AT_ZERO)
+
+    tools = {name: FunctionTool.from_defaults(fn=function) for name, function in TOOLS.items()}
+    said = [ChatMessage(role='system', content=INSTRUCTIONS), ChatMessage(role='user', content=TASK)]
+    while not scene.is_done() and len(said) < 2 + 2 * TURNS:
+        answer = model.chat_with_tools(list(tools.values()), chat_history=said, tool_required=True, allow_parallel_tool_calls=False)
+        call, = model.get_tool_calls_from_response(answer)
+        result = tools[call.tool_name](**call.tool_kwargs).content
+        said += [answer.message, ChatMessage(role='tool', content=result, additional_kwargs={'tool_call_id': call.tool_id})]
+
+
+at_each_address(run, act)

@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import openai
 
-from robot import MESSAGES, MODEL, QUESTION, TOKENS, at_each_address, check, check_text, raised
+from robot import MESSAGES, MODEL, QUESTION, TOKENS, act_by_chats, at_each_address, check, check_text, raised
 
 
 def run(base):
@@ -32,4 +32,9 @@ def run(base):
     raised(openai.BadRequestError, lambda: client.chat.completions.create(model=MODEL, messages=MESSAGES, n=500))
 
 
-at_each_address(run)
+def act(base):
+    client = openai.OpenAI(base_url=base, api_key='none', max_retries=0)
+    act_by_chats(lambda **asked: client.chat.completions.create(model=MODEL, **asked))
+
+
+at_each_address(run, act)

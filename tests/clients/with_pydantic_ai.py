@@ -8,11 +8,12 @@ SPDX-License-Identifier: Apache-2.0
 """
 import asyncio
 
+from pydantic import BaseModel
 from pydantic_ai import Agent, ModelHTTPError, NativeOutput, ToolOutput
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from robot import CALL_TOKENS, MODEL, QUESTION, Plan, at_each_address, check, check_text, move, raised
+from robot import AT_ZERO, CALL_TOKENS, INSTRUCTIONS, MODEL, QUESTION, TASK, TOOLS, Plan, at_each_address, check, check_text, move, raised
 
 
 def run(base):
@@ -33,4 +34,16 @@ def run(base):
         check(error.status_code == 400, error)
 
 
-at_each_address(run)
+class Answer(BaseModel):
+    """Tells the user that the gripper holds the thing. This ends the task."""
+    text: str
+
+
+def act(base):
+    model = OpenAIChatModel(MODEL, provider=OpenAIProvider(base_url=base, api_key='none'))
+    # A type of output that is a tool makes the package require a call in each turn.
+    Agent(model, system_prompt=INSTRUCTIONS, tools=list(TOOLS.values()), output_type=ToolOutput(Answer),
+          model_settings={**AT_ZERO, 'parallel_tool_calls': False}).run_sync(TASK)
+
+
+at_each_address(run, act)

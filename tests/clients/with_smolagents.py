@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 from smolagents import AgentGenerationError, OpenAIModel, ToolCallingAgent, tool
 
-from robot import MODEL, QUESTION, TOKENS, at_each_address, check, check_text, raised
+from robot import AT_ZERO, INSTRUCTIONS, MODEL, QUESTION, TASK, TOKENS, TOOLS, TURNS, at_each_address, check, check_text, raised
 
 ASKED = [{'role': 'user', 'content': [{'type': 'text', 'text': QUESTION}]}]
 
@@ -35,4 +35,10 @@ def run(base):
     raised(AgentGenerationError, lambda: ToolCallingAgent(tools=[grasp], model=model(TOKENS), verbosity_level=0).run('word ' * 20000))
 
 
-at_each_address(run)
+def act(base):
+    model = OpenAIModel(model_id=MODEL, api_base=base, api_key='none', parallel_tool_calls=False, **AT_ZERO)
+    ToolCallingAgent(tools=[tool(function) for function in TOOLS.values()], model=model, instructions=INSTRUCTIONS, max_steps=TURNS,
+                     verbosity_level=0).run(TASK)
+
+
+at_each_address(run, act)

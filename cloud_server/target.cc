@@ -153,7 +153,7 @@ Status take_levels(const TargetOptions& options, Clock& clock, LoadedTarget& tar
                                 make_level(*target.model, level));
       OUTRIDER_ASSIGN_OR_RETURN(LevelProfile measured, measure_level(level.name, *alone, clock));
       profile.push_back(std::move(measured));
-      target.level_models.push_back({level.name, alone->info()});
+      target.level_models.push_back(alone->info());
     }
     target.levels = std::make_unique<LevelBook>(*table, levels, std::move(profile));
   }

@@ -16,10 +16,10 @@
 #include "common/decoding/exits/exit_heads.h"
 #include "common/decoding/exits/find_exits.h"
 #include "common/decoding/levels/level_book.h"
+#include "common/decoding/request/sampling_defaults.h"
 #include "common/engine/model/loader/loader.h"
 #include "common/engine/model/model.h"
 #include "common/engine/model/model_pacer.h"
-#include "common/decoding/request/sampling_defaults.h"
 #include "common/engine/text/tokenizer.h"
 #include "common/serving/conversation/chat_template.h"
 
@@ -48,10 +48,10 @@ struct LoadedTarget {
   std::unique_ptr<ExitHeads> exits = {};    // null: none
   std::string about_exits = {};             // one line: which exits, or why there are none
   std::unique_ptr<ExitHeads> predictor = {};
-  std::string no_predictor = {};           // why the requested predictor is missing
-  std::unique_ptr<Model> draft = {};       // null: none
-  std::unique_ptr<LevelBook> levels = {};  // that requests may choose; null: they choose none
-  std::vector<TargetLevel> level_models = {};  // the same levels; none: as above
+  std::string no_predictor = {};             // why the requested predictor is missing
+  std::unique_ptr<Model> draft = {};         // null: none
+  std::unique_ptr<LevelBook> levels = {};    // that requests may choose; null: they choose none
+  std::vector<ModelInfo> level_models = {};  // the same levels; none: as above
 };
 
 // The target's, with the weights, keys and values of its draft: what memory has to hold.

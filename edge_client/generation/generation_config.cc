@@ -69,7 +69,7 @@ Status check_level_of_server(const GenerationConfig& config) {
   }
   return invalid_argument(
       "--level " + printable(wish.level) +
-      ": an answer of a server has one level, of outrider-server's own. Remedy: "
+      ": a server answers an edge by one level, and only outrider-server has levels. Remedy: "
       "the name of one, such as --level 60");
 }
 

@@ -167,9 +167,9 @@ void add_level_flags(CLI::App& command, AnswerOptions& options) {
                          "smaller levels of itself; a pack has its levels without"),
       command.add_option(
           "--level", wish.level,
-          "The level that answers, by its name, of the server too; all that is read of a pack. "
-          "100,12:60: level 100, and level 60 from token 12 on; auto: the largest that keeps --slo "
-          "[auto]"),
+          "The level that answers, by its name: this device's, which is all that is "
+          "read of a pack, and the server's; 100,12:60: level 100, and level 60 from "
+          "token 12 on; auto: the largest that keeps --slo [auto]"),
       command.add_option("--draft-level", generation.draft_level,
                          "A level that drafts for larger ones, with keys and values of its own"),
       command

@@ -4,7 +4,7 @@ names its wheels, and runs in an environment of its own. Each must have all its 
 
   ./run clients              all of them
   ./run clients NAME..       these, as llama_index
-  ./run clients --task       each that has tools does a robot's task by three of them, with the models of ./run model qwen-coder
+  ./run clients --task       each that can require a call does a robot's task by three tools, with the models of ./run model qwen-coder
 
 Otherwise the models are the demo pair with a context of 16,384 tokens, as ROSA begins with 12,000. Prints one JSON object last;
 exit code 1 if a client failed.
@@ -49,7 +49,8 @@ def demo_pair(here):
     return *map(with_long_context, (TARGET, DRAFT), folders), ('--chat-template', template)
 
 
-def has_tools(name):
+def acts(name):
+    """Whether the client has the task."""
     return 'def act(' in (HERE / f'with_{name}.py').read_text(encoding='utf-8')
 
 
@@ -66,11 +67,11 @@ def main():
     parser.add_argument('names', nargs='*', metavar='NAME', help=', '.join(NAMES))
     parser.add_argument('--task', action='store_true', help='a task of a robot, by three tools')
     options = parser.parse_args()
-    names = options.names or [name for name in NAMES if not options.task or has_tools(name)]
+    names = options.names or [name for name in NAMES if not options.task or acts(name)]
     if unknown := set(names) - set(NAMES):
         parser.error(f'no client is called {", ".join(sorted(unknown))}; these are known: {", ".join(NAMES)}')
-    if options.task and (idle := [name for name in names if not has_tools(name)]):
-        parser.error(f'{", ".join(idle)}: no tools')
+    if options.task and (idle := [name for name in names if not acts(name)]):
+        parser.error(f'{", ".join(idle)}: cannot require a call, or has no tools')
     if options.task and not all(path.exists() for path in QWEN):
         parser.error('--task needs the models of ./run model qwen-coder')
     http, port = free_port(), free_port()

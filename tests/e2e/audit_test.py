@@ -225,6 +225,19 @@ class Audit(unittest.TestCase):
         self.assert_clean(file, *table)
         self.assert_found(file, 'no such level 100')
 
+    def test_a_level_of_a_server_is_recorded_by_its_own_name_for_clients_and_edges(self):
+        table = ('--elastic', f'{TARGET}/elastic.json')
+        by_http, by_edge, web = self.folder / 'http.jsonl', self.folder / 'edge.jsonl', free_port()
+        with Server('--http-port', web, '--record', by_http, *table) as server:
+            body = json.dumps({'model': 'demo-target@60', 'prompt': PROMPT, 'max_tokens': 40, 'ignore_eos': True}).encode()
+            request = urllib.request.Request(f'http://127.0.0.1:{web}/v1/completions', body, {'Content-Type': 'application/json'})
+            self.assertEqual(urllib.request.urlopen(request, timeout=60).status, 200)
+            self.assertEqual(edge('run', '--server', server.address, '--model', DRAFT, '--level', '60', *ASKED, '--record', by_edge).code, 0)
+        for file in (by_http, by_edge):
+            stretches = [json.loads(line) for line in file.read_text(encoding='utf-8').splitlines()[1:]]
+            self.assertEqual({one['model'] for one in stretches}, {'demo-target@60'})
+            self.assert_clean(file, *table)
+
     def test_hashes_stand_for_texts_that_the_auditor_brings(self):
         file = self.folder / 'hashed.jsonl'
         self.assertEqual(edge(*LOCAL, '--record', file, '--record-hashes-only').code, 0)

@@ -130,8 +130,9 @@ class Interrupted(unittest.TestCase):
             terminal.wait_for_prompt()
             terminal.type(UP + BACKSPACE + '!\r')
             terminal.wait_for('it!$')
-            terminal.wait_for_prompt()
-            self.assertEqual(sum(row.startswith('I ') for row in terminal.shown()), 2, 'two answers')
+            rows = terminal.wait_for_prompt()
+            begin = next(i for i, row in enumerate(rows) if row.endswith('it!')) + 1
+            self.assertTrue(any(row.strip() for row in rows[begin:-1]), 'no second answer:\n' + '\n'.join(rows))
 
 
 class FullContext(unittest.TestCase):

@@ -82,7 +82,8 @@ class Programs:
     def peer(self, way):
         draft = ('--model-draft', self.options.draft, '--threads-draft', self.options.threads) if PEERS[way] else ()
         port = free_port()
-        command = (self.options.llama_server, '--model', self.options.target, '--jinja', '--host', '127.0.0.1', '--port', port, '--parallel', 1,
+        template = ('--chat-template-file', self.options.chat_template) if self.options.chat_template else ()
+        command = (self.options.llama_server, '--model', self.options.target, '--jinja', *template, '--host', '127.0.0.1', '--port', port, '--parallel', 1,
                    '--ctx-size', self.options.context or PEER_CONTEXT, '--threads', self.options.threads,
                    '--threads-batch', self.options.threads, *draft, *PEERS[way])
         self.peers.append(StartedServer([str(word) for word in command], port).__enter__())
@@ -247,7 +248,7 @@ def main():
     parser.add_argument('--questions', type=int, default=10, help='of each category')
     parser.add_argument('--target', default=TARGET)
     parser.add_argument('--draft', default=DRAFT)
-    parser.add_argument('--chat-template', help='of both programs; else the target\'s')
+    parser.add_argument('--chat-template', help='file, of all programs; else the target\'s')
     parser.add_argument('--context', type=int, default=0, help='of the edges, in tokens; 0: the target\'s')
     parser.add_argument('--max-tokens', type=int, default=256, help='of an answer')
     parser.add_argument('--llama-server', default=ROOT / '.venv-peers/llama.cpp/build/bin/llama-server', help='of the ways peer and peer-draft')

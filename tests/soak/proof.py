@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One answer by six programs in turn, and one run on one CPU: the same tokens, which an audit reads again.
+"""One answer by five programs in turn, and one run on one CPU: the same tokens, which an audit reads again.
 
   ./run proof [--out FOLDER]
 
@@ -8,7 +8,8 @@ The edge is the program for Arm, under qemu-user. Its target is streamed from fl
   1. A server decides beside fifteen other clients, with early exits, and with drafts on both sides.
   2. The link is cut: the edge goes on alone.
   3. A second server decides, until kill -9.
-  4. Some twenty tokens come from a GPU's kernels, by fibers on the CPU. --gpu cuda: on a GPU, by programs of ./run build cuda.
+  4. Some twenty tokens come from a GPU's kernels, by fibers on the CPU. --gpu cuda: on a GPU, by the programs of
+     ./run build cuda (OUTRIDER_BIN=build/cuda/bin tests/soak/proof.py --gpu cuda).
   5. A third server ends the answer, by other kernels than the first one's: those of a CPU without AVX-512, or without SDOT.
 
 Then four faults are planted in records of answers, and the audit must name each: a wrong seed, tokens of another model, of the
@@ -57,7 +58,7 @@ class RunningEdge:
     def __init__(self, words, *arguments):
         self.process = subprocess.Popen(ending_with_us(*words, 'run', *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=CLEAN_ENVIRONMENT)
         self.text, self.log, self.leads = bytearray(), bytearray(), []
-        self.readers = [threading.Thread(target=self._read, args=pair) for pair in ((self.process.stdout, self.text), (self.process.stderr, self.log))]
+        self.readers = [threading.Thread(target=self._read, args=pair, daemon=True) for pair in ((self.process.stdout, self.text), (self.process.stderr, self.log))]
         for reader in self.readers:
             reader.start()
 
@@ -102,7 +103,7 @@ class Company:
 
     def __init__(self, port, count):
         self.answers = 0
-        self.threads = [threading.Thread(target=self._ask, args=(port, number)) for number in range(count)]
+        self.threads = [threading.Thread(target=self._ask, args=(port, number), daemon=True) for number in range(count)]
         for thread in self.threads:
             thread.start()
 
@@ -127,7 +128,10 @@ class Proof:
         self.options, self.folder = options, folder
         self.servers, self.changes, self.company = [], [], 0
         self.record, self.target = folder / 'record.jsonl', pack(TARGET, 'bf16', folder / 'target.pack')
-        self.plain = edge('run', '--target', TARGET, '--strategy', 'ar', '--threads', 1, *asked(options.tokens), '--json').json
+        plain = edge('run', '--target', TARGET, '--strategy', 'ar', '--threads', 1, *asked(options.tokens), '--json')
+        if plain.code != 0:
+            sys.exit(plain.err)
+        self.plain = plain.json
         self.prompt, self.flash = self.plain['prompt_tokens'], ()
         if options.arm:
             self.words, self.edge_name = ('qemu-aarch64', '-L', ARM_LIBRARIES, ARM_EDGE), 'the edge for Arm (NEON), from flash'

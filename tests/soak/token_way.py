@@ -37,7 +37,7 @@ def answer(tokens, folder):
     server.wait()
     if done.returncode != 0:
         sys.exit(done.stderr)
-    return json.loads(done.stdout.splitlines()[-1])['passes']
+    return json.loads(done.stdout.splitlines()[-1])['target_passes']
 
 
 def changed(short, long):

@@ -199,20 +199,14 @@ struct KvPoolOptions {
   std::function<std::int64_t(const std::string& tenant)> tenant_bytes = {};
 };
 
-// A level of an elastic target, which sessions name.
-struct TargetLevel {
-  std::string name;
-  ModelInfo model;
-};
-
 struct SchedulerOptions {
-  std::string tokenizer_hash;                 // hex, of the target's tokenizer; shown to every edge
-  std::string template_hash = {};             // hex, of its chat template; empty: it has none
-  std::string server_version = {};            // shown to every edge
-  std::string model_name = {};                // also; empty: the model's own
-  // The levels of an elastic target, by which sessions are answered that name one; the full one
-  // first. Empty: the model answers all.
-  std::vector<TargetLevel> levels = {};
+  std::string tokenizer_hash;       // hex, of the target's tokenizer; shown to every edge
+  std::string template_hash = {};   // hex, of its chat template; empty: it has none
+  std::string server_version = {};  // shown to every edge
+  std::string model_name = {};      // also; empty: the model's own
+  // The levels of an elastic target ("NAME@60"), by which sessions are answered that name one; the
+  // full one first. Empty: the model answers all.
+  std::vector<ModelInfo> levels = {};
   std::function<Duration()> wall_clock = {};  // since 1970, shown to every edge; empty: not
   // Sessions of equal or greater urgency (service_tier); the next Open waits in the queue.
   std::uint32_t max_concurrent_sessions = 8;

@@ -174,17 +174,16 @@ Target make_target(const ModelInfo& model, const SchedulerOptions& options) {
 }
 
 std::vector<Target> make_targets(const ModelInfo& model, const SchedulerOptions& options) {
+  const auto level_of = [](const std::string& name) {
+    const std::size_t at = name.rfind('@');
+    return at == std::string::npos ? std::string() : name.substr(at + 1);
+  };
   std::vector<Target> targets = {make_target(model, options)};
-  if (options.levels.empty()) {
-    const std::size_t at = model.name.rfind('@');
-    if (at != std::string::npos) targets[0].level = model.name.substr(at + 1);
-    return targets;
-  }
-  targets[0].level = options.levels[0].name;
-  for (const TargetLevel& level : std::span(options.levels).subspan(1)) {
-    targets.push_back(make_target(level.model, options));
-    targets.back().level = level.name;
-    targets.back().exits.clear();
+  targets[0].level = level_of(options.levels.empty() ? model.name : options.levels[0].name);
+  for (std::size_t i = 1; i < options.levels.size(); ++i) {
+    targets.push_back(make_target(options.levels[i], options));
+    targets[i].level = level_of(options.levels[i].name);
+    targets[i].exits.clear();
   }
   return targets;
 }

@@ -122,7 +122,7 @@ TEST(AnswerFlags, AServerAnswersByOneLevelThatIsNamed) {
       << "the device could not go on";
   for (const char* level : {"60,12:40", "auto"}) {
     EXPECT_THAT(problem("--server h:1 --insecure --level " + std::string(level)).message(),
-                AllOf(HasSubstr(level), HasSubstr("has one level")));
+                AllOf(HasSubstr(level), HasSubstr("answers an edge by one level")));
   }
   EXPECT_THAT(problem("--server h:1 --insecure --slo time_ms=800").message(),
               HasSubstr("--slo chooses a level by the times of this device's target"));

@@ -17,7 +17,9 @@ class LevelsTest : public SessionsTest {
     small.name += "@60";
     small.fingerprint = "f60";
     small.arithmetic_id = "a60";
-    options_.levels = {{"100", model_.info()}, {"60", small}};
+    ModelInfo full = model_.info();
+    full.name += "@100";
+    options_.levels = {full, small};
   }
   static Open of_level(const std::string& level) {
     Open asked = open_message(long_text(5));

@@ -8,15 +8,15 @@ namespace outrider {
 namespace {
 
 constexpr std::array kFormats = {
-    // Hermes 2 and 3, Qwen 2.5 and 3, Granite 4
-    CallFormat{.name = "hermes", .open = "<tool_call>", .close = "</tool_call>"},
+    // Llama 3.1 to 3.3; before hermes, which reads its calls too
+    CallFormat{.name = "llama3_json", .open = "<|python_tag|>", .bare = true},
+    // Hermes 2 and 3, Qwen 2.5 and 3, Granite 4; Qwen 2.5 Coder leaves the marks out
+    CallFormat{.name = "hermes", .open = "<tool_call>", .close = "</tool_call>", .left_out = true},
     // a list of objects before version 11, name[ARGS]{..} since
     CallFormat{
         .name = "mistral", .open = "[TOOL_CALLS]", .name_end = "[ARGS]", .id_mark = "[CALL_ID]"},
     // Granite 3
     CallFormat{.name = "granite", .open = "<|tool_call|>"},
-    // Llama 3.1 to 3.3
-    CallFormat{.name = "llama3_json", .open = "<|python_tag|>", .bare = true},
     // Functionary 3.1, and Llama 3.1 where a prompt asks for it
     CallFormat{
         .name = "functionary_v3_1", .open = "<function=", .name_end = ">", .close = "</function>"},

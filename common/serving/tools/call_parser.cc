@@ -68,7 +68,7 @@ void CallParser::open(std::string_view mark, bool is_unmarked, const CallDeltas&
 // The answer may begin with a call that no mark opens.
 bool CallParser::step_start(const CallDeltas& calls) {
   state_ = State::kText;
-  if (format_->bare) open("", /*is_unmarked=*/true, calls);
+  if (format_->reads_unmarked()) open("", /*is_unmarked=*/true, calls);
   return true;
 }
 
@@ -133,7 +133,8 @@ bool CallParser::step_between(std::string& shown, const CallDeltas& calls) {
     return true;
   }
   if (may_come) return false;
-  if (format_->bare && format_->arguments == CallArguments::kJson && text_.front() == '{') {
+  if (format_->reads_unmarked() && format_->arguments == CallArguments::kJson &&
+      (text_.front() == '{' || text_.front() == '`')) {
     open("", /*is_unmarked=*/true, calls);
     return true;
   }

@@ -55,6 +55,7 @@ class JsonCalls final {
   CallReading read_arguments(std::string& text, CallDeltas& calls);
   CallReading read_object(std::string& text, CallDeltas& calls);
   CallReading between(std::string& text);
+  CallReading behind_fence(std::string& text);
   bool accepts(std::string_view name) const { return !is_unmarked_ || has_tool(*tools_, name); }
   bool take(char c, CallDeltas& calls);
   bool end_value(CallDeltas& calls);
@@ -65,6 +66,9 @@ class JsonCalls final {
   bool is_unmarked_;
   State state_ = State::kStart;
   bool in_list_ = false;
+  // Qwen 2.5 Coder's template shows {{"name": .., "arguments": ..}}, and the model may copy that,
+  // or write a block of Markdown.
+  bool doubled_ = false, fenced_ = false;
   bool any_ = false;      // a call was begun: from then on the text is taken
   std::size_t seen_ = 0;  // bytes of the text that were looked at before
   Object object_;

@@ -10,6 +10,7 @@ namespace outrider {
 namespace {
 
 constexpr std::array kNameKeys = {"name", "tool_name"};
+constexpr std::string_view kFence = "```json\n", kFenceEnd = "```";
 constexpr std::array kArgumentKeys = {"arguments", "parameters"};
 
 bool is_space(char c) {
@@ -86,8 +87,18 @@ CallReading JsonCalls::start(const std::string& text) {
     const char c = text[seen_];
     if (is_space(c)) continue;
     if (c == '{') {
+      if (seen_ + 1 == text.size()) return CallReading::kNeedsMore;
+      doubled_ = text[seen_ + 1] == '{';
+      seen_ += doubled_ ? 1 : 0;
       state_ = State::kObject;
       return CallReading::kNeedsMore;
+    }
+    const std::string_view rest = std::string_view(text).substr(seen_);
+    if (is_unmarked_ && !fenced_ && kFence.starts_with(rest.substr(0, kFence.size()))) {
+      if (rest.size() < kFence.size()) return CallReading::kNeedsMore;
+      fenced_ = true;
+      seen_ += kFence.size() - 1;
+      continue;
     }
     if (c != '[' || std::exchange(in_list_, true)) return CallReading::kNoCall;
   }
@@ -218,17 +229,32 @@ bool JsonCalls::end_value(CallDeltas& calls) {
   return true;
 }
 
+CallReading JsonCalls::behind_fence(std::string& text) {
+  const std::size_t at = text.find_first_not_of(kSpaces);
+  if (at == std::string::npos) return CallReading::kNeedsMore;
+  const std::string_view rest = std::string_view(text).substr(at, kFenceEnd.size());
+  if (!kFenceEnd.starts_with(rest)) return CallReading::kDone;
+  if (rest.size() < kFenceEnd.size()) return CallReading::kNeedsMore;
+  text.erase(0, at + kFenceEnd.size());
+  return CallReading::kDone;
+}
+
 // Another object of the list, or beside this one, or the end.
 CallReading JsonCalls::between(std::string& text) {
   const std::size_t at = text.find_first_not_of(in_list_ ? " \n\r\t," : kSpaces);
   if (at == std::string::npos) return CallReading::kNeedsMore;
+  if (text[at] == '}' && std::exchange(doubled_, false)) {
+    text.erase(0, at + 1);
+    return between(text);
+  }
   if (text[at] == '{') {
     text.erase(0, at);
     seen_ = 0;
-    state_ = State::kObject;
+    state_ = State::kStart;
     return CallReading::kNeedsMore;
   }
   if (in_list_ && text[at] == ']') text.erase(0, at + 1);
+  if (fenced_) return behind_fence(text);
   return CallReading::kDone;
 }
 

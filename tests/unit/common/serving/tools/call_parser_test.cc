@@ -60,6 +60,38 @@ Read read(const std::string& format, const std::string& text) {
   return whole;
 }
 
+TEST(CallParser, ReadsCallsInABlockOfMarkdown) {
+  const std::string move = R"({"name": "move", "arguments": {"x": 2}})";
+  for (const std::string& block : {move, move + "\n" + move, "[" + move + ", " + move + "]"}) {
+    const Read got = read("hermes", "```json\n" + block + "\n```\nThen I stop.");
+    EXPECT_EQ(got.text, "Then I stop.") << block;
+    EXPECT_THAT(got.calls, testing::Each(R"(move{"x": 2})"));
+    EXPECT_EQ(got.calls.size(), block == move ? 1 : 2);
+  }
+  for (const std::string text :
+       {"```json\n{\"x\": 2}\n```", "```", "```json\n", "```python\n{}\n```",
+        "```json\n{\"name\": \"cook\", \"arguments\": {}}\n```"}) {
+    EXPECT_EQ(read("hermes", text), (Read{.text = text, .calls = {}})) << "of no tool";
+  }
+}
+
+TEST(CallParser, ReadsCallsWithoutMarksAndInDoubleBraces) {
+  const std::string look = R"({"name": "stop", "arguments": {}})";
+  const std::string move = R"({"name": "move", "arguments": {"x": 2}})";
+  for (const std::string& text :
+       {look + "\n" + move, "{" + look + "}\n{" + move + "}",
+        "<tool_call>\n{" + look + "}\n</tool_call>\n<tool_call>\n{" + move + "}\n</tool_call>"}) {
+    const Read got = read("hermes", text);
+    EXPECT_EQ(got.text, "");
+    EXPECT_THAT(got.calls, ElementsAre("stop{}", R"(move{"x": 2})")) << text;
+    EXPECT_TRUE(got.whole);
+  }
+  for (const std::string text : {R"({"name": "cook", "arguments": {}})", R"({{"name": "cook"}})",
+                                 "{", "{{", R"({"x": 2})"}) {
+    EXPECT_EQ(read("hermes", text), (Read{.text = text, .calls = {}})) << "of no tool";
+  }
+}
+
 TEST(CallParser, ReadsACallInEachForm) {
   const std::vector<std::pair<std::string, std::string>> written = {
       {"hermes", "<tool_call>\n{\"name\": \"move\", \"arguments\": {\"x\": 2}}\n</tool_call>"},

@@ -58,8 +58,8 @@ def raised(kind, act):
     raise AssertionError(f'no {kind.__name__}')
 
 
-TASK = 'Where is the red cup? Look, turn to it, then grasp it.'
-INSTRUCTIONS = 'You control a robot by its tools, one call at a time. Look first. Answer the user when the gripper holds the thing.'
+TASK = 'Where is the red cup? Look, turn by the degrees that look says, then grasp it.'
+INSTRUCTIONS = 'You control a robot by its tools. Write one tool call, then stop and wait for its result. Never guess: look says the degrees.'
 CUP = 40    # degrees to the left
 TURNS = 8   # most answers that a model may give in the task
 ONE_CALL = {'tool_choice': 'required', 'parallel_tool_calls': False}

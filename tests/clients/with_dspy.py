@@ -12,7 +12,7 @@ from typing import Literal
 os.environ['LITELLM_LOCAL_MODEL_COST_MAP'] = 'True'  # it would fetch prices
 import dspy  # noqa: E402
 
-from robot import CALL_TOKENS, MODEL, QUESTION, TOKENS, at_each_address, check, raised  # noqa: E402
+from robot import CALL_TOKENS, INSTRUCTIONS, MODEL, QUESTION, TASK, TOKENS, TOOLS, TURNS, at_each_address, check, raised, schema_of  # noqa: E402
 
 CHOICE = {'type': 'object', 'properties': {'action': {'enum': ['move', 'turn']}, 'steps': {'type': 'integer', 'maximum': 9, 'minimum': 1}},
           'required': ['action', 'steps'], 'additionalProperties': False}
@@ -42,4 +42,21 @@ def run(base):
     raised(dspy.utils.exceptions.ContextWindowExceededError, lambda: model()('word ' * 20000))
 
 
-at_each_address(run)
+def form(**properties):
+    return {'type': 'object', 'properties': properties, 'required': list(properties), 'additionalProperties': False}
+
+
+TEXT = {'type': 'string', 'maxLength': 120}
+CALLS = [form(next_thought=TEXT, next_tool_name={'const': name}, next_tool_args=schema_of(tool)['function']['parameters']) for name, tool in TOOLS.items()]
+DONE = form(next_thought=TEXT, next_tool_name={'const': 'finish'}, next_tool_args=form())
+
+
+def act(base):
+    """Its agent reads calls from text, and is held to their form as above."""
+    model = dspy.LM(f'openai/{MODEL}', api_base=base, api_key='none', cache=False, num_retries=0, max_tokens=CALL_TOKENS, temperature=0,
+                    extra_body={'guided_json': {'anyOf': [*CALLS, DONE, form(reasoning=TEXT, answer=TEXT)]}})
+    with dspy.context(lm=model, adapter=dspy.JSONAdapter()):
+        dspy.ReAct(dspy.Signature('task -> answer', INSTRUCTIONS), tools=list(TOOLS.values()), max_iters=TURNS)(task=TASK)
+
+
+at_each_address(run, act)

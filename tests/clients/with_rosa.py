@@ -1,6 +1,6 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["jpl-rosa==1.0.10", "ros-rclpy==7.1.6"]
+# dependencies = ["jpl-rosa==1.0.10", "ros-rclpy[fastrtps]==7.1.6"]
 # ///
 """ROSA, the ROS agent of JPL: an answer with ROS 2's tools and one of its own offered, whole and streamed.
 
@@ -10,9 +10,9 @@ import asyncio
 
 from langchain.agents import tool
 from langchain_openai import ChatOpenAI
-from rosa import ROSA
+from rosa import ROSA, RobotSystemPrompts
 
-from robot import MODEL, QUESTION, TOKENS, at_each_address, check
+from robot import AT_ZERO, INSTRUCTIONS, MODEL, QUESTION, TASK, TOKENS, TOOLS, at_each_address, check
 
 
 @tool
@@ -33,4 +33,10 @@ def run(base):
     check(events[-1]['type'] == 'final' and events[-1]['content'], events)
 
 
-at_each_address(run)
+def act(base):
+    model = ChatOpenAI(base_url=base, api_key='none', model=MODEL, max_retries=0, **AT_ZERO)
+    ROSA(ros_version=2, llm=model, tools=[tool(function) for function in TOOLS.values()], streaming=False,
+         prompts=RobotSystemPrompts(about_your_capabilities=INSTRUCTIONS)).invoke(TASK)
+
+
+at_each_address(run, act)

@@ -147,14 +147,15 @@ Status take_levels(const TargetOptions& options, Clock& clock, LoadedTarget& tar
     OUTRIDER_ASSIGN_OR_RETURN(model, make_leveled_model(*target.model));
     const std::shared_ptr<const ElasticTable> table = elastic_table_of(*target.model);
     const std::vector<ElasticLevel>& levels = table->levels;
-    std::vector<LevelProfile> profile;
+    std::vector<std::unique_ptr<Model>> models;
+    std::vector<NamedLevel> named;
     for (const ElasticLevel& level : levels) {
-      OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> alone,
-                                make_level(*target.model, level));
-      OUTRIDER_ASSIGN_OR_RETURN(LevelProfile measured, measure_level(level.name, *alone, clock));
-      profile.push_back(std::move(measured));
+      OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> alone, make_level(*target.model, level));
       target.level_models.push_back(alone->info());
+      named.push_back({level.name, alone.get()});
+      models.push_back(std::move(alone));
     }
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<LevelProfile> profile, measure_levels(named, clock));
     target.levels = std::make_unique<LevelBook>(*table, levels, std::move(profile));
   }
   target.whole = std::exchange(target.model, std::move(model));

@@ -28,16 +28,15 @@ Result<std::unique_ptr<ElasticTarget>> ElasticTarget::create(Model& full, FlashM
   if (flash != nullptr && flash->plan().streamed_bytes > 0) {
     waits = [flash] { return flash->log().times().waiting; };
   }
-  std::vector<LevelProfile> profile;
+  std::vector<NamedLevel> named;
   for (const ElasticLevel& level : self->stored_) {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, flash != nullptr
                                                                 ? flash->make_level(level)
                                                                 : make_level(full, level));
-    OUTRIDER_ASSIGN_OR_RETURN(LevelProfile measured,
-                              measure_level(level.name, *model, clock, waits));
+    named.push_back({level.name, model.get()});
     self->models_.push_back(std::move(model));
-    profile.push_back(std::move(measured));
   }
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<LevelProfile> profile, measure_levels(named, clock, waits));
   self->book_.emplace(*self->table_,
                       std::vector<ElasticLevel>(self->stored_.begin(), self->stored_.end()),
                       std::move(profile));

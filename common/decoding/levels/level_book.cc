@@ -5,79 +5,140 @@
 #include <cstdio>
 #include <memory>
 
+#include "common/decoding/costs/row_curve.h"
+
 namespace outrider {
 namespace {
 
 constexpr std::int32_t kProfiledPrompt = 64;  // rows
-// Passes of one token each: so many at least, and as many as take so long. The first ones of a
-// model that was just loaded take a quarter longer. What is streamed takes long, and much the same
-// time.
-constexpr int kMinTokens = 5, kMaxTokens = 40, kStreamedTokens = 2;
+// Passes of each level: so many at least, and as many as take so long. The first ones of a model
+// that was just loaded take a quarter longer. What is streamed takes long, and much the same time.
+constexpr std::size_t kMinTokens = 5, kMaxTokens = 40, kStreamedTokens = 2, kMaxPrompts = 5;
 constexpr Duration kProfiledFor = std::chrono::milliseconds(100);
 constexpr std::size_t kLengths = 200;  // of earlier answers
 constexpr double kNewest = 0.5;        // weight of the last answer's times
 // A prompt says what a token of it takes if reading it takes so many times as long as a pass.
 constexpr double kLongPrompt = 3;
-constexpr Position kMinContext = 16;  // which the passes of measure_level() fit in
+constexpr Position kMinContext = 16;  // which the passes of measure_levels() fit in
 
 struct PassTimes {
   double pass_ms = 0;
   double computing_ms = 0;  // of that
 };
 
-Result<PassTimes> timed_pass(Model& level, KvCache& cache, std::int32_t tokens, Clock& clock,
+// A level, and what its passes took.
+struct Measured {
+  Model& model;
+  std::unique_ptr<KvCache> cache;
+  std::vector<double> prompts = {}, tokens = {};  // ms
+};
+
+Result<PassTimes> timed_pass(Measured& level, std::int32_t tokens, Clock& clock,
                              const DiskWaits& waits) {
   PassOutput out;
   std::vector<Row> rows;
   Slot slot = kRootSlot;
   for (std::int32_t i = 0; i < tokens; ++i) {
-    OUTRIDER_ASSIGN_OR_RETURN(slot, cache.slots().append(slot));
-    rows.push_back({&cache, slot, i % level.info().vocab_size, i + 1 == tokens});
+    OUTRIDER_ASSIGN_OR_RETURN(slot, level.cache->slots().append(slot));
+    rows.push_back({level.cache.get(), slot, i % level.model.info().vocab_size, i + 1 == tokens});
   }
   const Duration waited = waits ? waits() : Duration{0};
   const TimePoint begin = clock.now();
-  OUTRIDER_RETURN_IF_ERROR(level.forward(rows, out));
+  OUTRIDER_RETURN_IF_ERROR(level.model.forward(rows, out));
   const double took = to_ms(clock.now() - begin);
-  cache.slots().commit(slot);
+  level.cache->slots().commit(slot);
   return PassTimes{took, took - (waits ? to_ms(waits() - waited) : 0.0)};
+}
+
+double middle(std::vector<double> times) {
+  const auto at = times.begin() + std::ssize(times) / 2;
+  std::ranges::nth_element(times, at);
+  return *at;
+}
+
+// Where a smaller level seems to take longer than a larger one, they get their mean.
+void let_none_rise(std::span<LevelProfile> profile, double LevelProfile::*time) {
+  std::vector<RowTime> means;  // by size, the smallest level first
+  for (std::size_t i = profile.size(); i-- > 0;) {
+    means.push_back({static_cast<double>(profile.size() - i), profile[i].*time, 1});
+  }
+  const RowCurve curve(means);
+  for (const RowCurve::Pool& pool : curve.pools()) {
+    for (std::size_t i = 0; i < profile.size(); ++i) {
+      const auto size = static_cast<double>(profile.size() - i);
+      if (pool.first_rows <= size && size <= pool.last_rows) profile[i].*time = pool.time;
+    }
+  }
+}
+
+// Passes of all levels in turn. The first one of each warms up, and has a stream read what its
+// level needs.
+Status measure(std::span<Measured> levels, Clock& clock, const DiskWaits& waits) {
+  const Position context = levels.front().model.info().max_positions;
+  const auto prompt = static_cast<std::int32_t>(std::min<Position>(kProfiledPrompt, context / 4));
+  for (Measured& level : levels) {
+    OUTRIDER_RETURN_IF_ERROR(timed_pass(level, waits ? 1 : prompt, clock, waits).status());
+  }
+  const auto repeat = [&](std::int32_t rows, std::size_t least, std::size_t most,
+                          const auto& keep) -> Status {
+    const TimePoint until = clock.now() + kProfiledFor * std::ssize(levels);
+    for (std::size_t round = 0; round < least || (round < most && clock.now() < until); ++round) {
+      for (Measured& level : levels) {
+        OUTRIDER_ASSIGN_OR_RETURN(const PassTimes took, timed_pass(level, rows, clock, waits));
+        keep(level, took);
+      }
+    }
+    return {};
+  };
+  // Prompts of that length beside the first one and the least tokens.
+  const Position room = (context - static_cast<Position>(kMinTokens) - 1) / prompt - 1;
+  OUTRIDER_RETURN_IF_ERROR(repeat(
+      prompt, 1, waits ? 1 : static_cast<std::size_t>(std::clamp<Position>(room, 1, kMaxPrompts)),
+      [](Measured& level, const PassTimes& took) { level.prompts.push_back(took.computing_ms); }));
+  const auto left =
+      static_cast<std::size_t>(context - prompt * (1 + std::ssize(levels.front().prompts)) - 1);
+  return repeat(
+      1, waits ? kStreamedTokens : kMinTokens, waits ? kStreamedTokens : std::min(kMaxTokens, left),
+      [](Measured& level, const PassTimes& took) { level.tokens.push_back(took.pass_ms); });
 }
 
 }  // namespace
 
-// The first pass of each kind warms up, and has a stream read what this level needs.
-Result<LevelProfile> measure_level(const std::string& name, Model& level, Clock& clock,
-                                   const DiskWaits& waits) {
-  if (level.info().max_positions < kMinContext) {
-    return invalid_argument(
-        "a context of " + std::to_string(level.info().max_positions) +
-        " positions is too short to measure levels in. Remedy: -c or --max-model-len of at least " +
-        std::to_string(kMinContext));
+Result<std::vector<LevelProfile>> measure_levels(std::span<const NamedLevel> levels, Clock& clock,
+                                                 const DiskWaits& waits) {
+  std::vector<Measured> measured;
+  for (const NamedLevel& level : levels) {
+    const Position context = level.model->info().max_positions;
+    if (context < kMinContext) {
+      return invalid_argument("a context of " + std::to_string(context) +
+                              " positions is too short to measure levels in. Remedy: -c or "
+                              "--max-model-len of at least " +
+                              std::to_string(kMinContext));
+    }
+    const std::size_t slots = (kMaxPrompts + 1) * kProfiledPrompt + kMaxTokens + 1;
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache,
+                              level.model->new_cache(static_cast<std::int32_t>(
+                                  std::min<Position>(context, static_cast<Position>(slots)))));
+    measured.push_back({.model = *level.model, .cache = std::move(cache)});
   }
-  LevelProfile profile{.name = name};
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
-                            level.new_cache(2 * kProfiledPrompt + 1 + kMaxTokens));
-  const auto pass = [&](std::int32_t tokens) {
-    return timed_pass(level, *cache, tokens, clock, waits);
-  };
-  const auto prompt = static_cast<std::int32_t>(
-      std::min<Position>(kProfiledPrompt, level.info().max_positions / 4));
-  OUTRIDER_RETURN_IF_ERROR(pass(waits ? 1 : prompt).status());
-  OUTRIDER_ASSIGN_OR_RETURN(const PassTimes prefill, pass(prompt));
-  profile.prefill_ms = prefill.computing_ms / prompt;
-  const std::size_t least = waits ? kStreamedTokens : kMinTokens;
-  const Position room = level.info().max_positions - 2 * prompt - 1;
-  const std::size_t most =
-      waits ? least : static_cast<std::size_t>(std::min<Position>(kMaxTokens, room));
-  const TimePoint until = clock.now() + kProfiledFor;
-  std::vector<double> took;
-  while (took.size() < least || (took.size() < most && clock.now() < until)) {
-    OUTRIDER_ASSIGN_OR_RETURN(const PassTimes one, pass(1));
-    took.push_back(one.pass_ms);
+  // A stream reads ahead for the level that it has just read.
+  const std::size_t at_once = waits ? 1 : measured.size();
+  std::vector<LevelProfile> profile;
+  for (std::size_t i = 0; i < measured.size(); i += at_once) {
+    OUTRIDER_RETURN_IF_ERROR(measure(std::span(measured).subspan(i, at_once), clock, waits));
   }
-  const auto middle = took.begin() + std::ssize(took) / 2;
-  std::ranges::nth_element(took, middle);
-  profile.tpot_ms = *middle;
-  profile.pass_ms = *std::ranges::min_element(took);
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    const auto prompt =
+        std::min<Position>(kProfiledPrompt, measured[i].model.info().max_positions / 4);
+    profile.push_back({.name = levels[i].name,
+                       .prefill_ms = middle(measured[i].prompts) / static_cast<double>(prompt),
+                       .tpot_ms = middle(measured[i].tokens),
+                       .pass_ms = *std::ranges::min_element(measured[i].tokens)});
+  }
+  for (double LevelProfile::*time :
+       {&LevelProfile::prefill_ms, &LevelProfile::tpot_ms, &LevelProfile::pass_ms}) {
+    let_none_rise(profile, time);
+  }
   return profile;
 }
 

@@ -28,10 +28,18 @@ namespace outrider {
 // How long passes have waited for a disk so far; empty: the model is in memory.
 using DiskWaits = std::function<Duration()>;
 
-// Measures a level: a short prompt, and some tokens. The time that a pass waits for a disk is the
-// same for a prompt of any length.
-Result<LevelProfile> measure_level(const std::string& name, Model& level, Clock& clock,
-                                   const DiskWaits& waits = {});
+// A level and its model, which outlives the measurement.
+struct NamedLevel {
+  std::string name;
+  Model* model;
+};
+
+// Measures levels, full first: a short prompt, and some tokens. Their passes take turns, so that
+// what else the machine does slows them alike, and no level is found to take longer than a larger
+// one (isotonic regression). The time that a pass waits for a disk is the same for a prompt of any
+// length. INVALID_ARGUMENT for a context that is too short.
+Result<std::vector<LevelProfile>> measure_levels(std::span<const NamedLevel> levels, Clock& clock,
+                                                 const DiskWaits& waits = {});
 
 struct AnsweredTokens {
   std::int64_t read = 0;  // of the prompt, without what was cached; 0: not known how long it took

@@ -15,10 +15,17 @@ namespace {
 
 using testing::HasSubstr;
 
+Result<LevelProfile> measured_alone(Model& model, Clock& clock, const DiskWaits& waits = {}) {
+  const NamedLevel level[] = {{"60", &model}};
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<LevelProfile> measured,
+                            measure_levels(level, clock, waits));
+  return measured.front();
+}
+
 TEST(LevelBook, MeasuresAPromptByItsRowsAndATokenByItsPass) {
   ManualClock clock;
   PacedModel model(std::make_unique<ToyModel>(), *PaceCurve::parse("1:5,64:68"), clock);
-  const auto measured = measure_level("60", model, clock);
+  const auto measured = measured_alone(model, clock);
   ASSERT_TRUE(measured.ok()) << measured.status().to_string();
   EXPECT_EQ(measured->name, "60");
   EXPECT_NEAR(measured->prefill_ms, 68.0 / 64, 0.01);
@@ -32,7 +39,7 @@ TEST(LevelBook, WhatADiskTakesIsTakenOnceForAPrompt) {
   PacedModel model(std::make_unique<ToyModel>(), *PaceCurve::parse("1:50,64:68"), clock);
   int passes = 0;
   const auto waits = [&passes] { return from_ms(50.0 * (++passes / 2)); };
-  const auto measured = measure_level("60", model, clock, waits);
+  const auto measured = measured_alone(model, clock, waits);
   ASSERT_TRUE(measured.ok());
   EXPECT_NEAR(measured->prefill_ms, 18.0 / 64, 0.01);
   EXPECT_NEAR(measured->pass_ms, 50, 0.01);
@@ -42,11 +49,38 @@ TEST(LevelBook, AContextThatHoldsNoMeasurementIsRefused) {
   ManualClock clock;
   for (const Position context : {3, 8, 15}) {
     ToyModel model(7, context);
-    EXPECT_THAT(measure_level("60", model, clock).status().message(), HasSubstr("--max-model-len"))
+    EXPECT_THAT(measured_alone(model, clock).status().message(), HasSubstr("--max-model-len"))
         << context;
   }
   ToyModel least(7, 16);
-  EXPECT_TRUE(measure_level("60", least, clock).ok());
+  EXPECT_TRUE(measured_alone(least, clock).ok());
+}
+
+// Another program takes half of the machine while the first passes run.
+TEST(LevelBook, ABusyMachineFindsNoSmallerLevelSlower) {
+  class Busy final : public Clock {
+   public:
+    TimePoint now() const override { return clock_.now(); }
+    void sleep_until(TimePoint until) override {
+      const Duration takes = until - clock_.now();
+      clock_.advance(++passes_ % 7 < 3 ? 2 * takes : takes);
+    }
+
+   private:
+    ManualClock clock_;
+    int passes_ = 0;
+  } clock;
+  PacedModel full(std::make_unique<ToyModel>(), *PaceCurve::parse("1:5,64:68"), clock);
+  PacedModel most(std::make_unique<ToyModel>(), *PaceCurve::parse("1:4.9,64:66"), clock);
+  PacedModel half(std::make_unique<ToyModel>(), *PaceCurve::parse("1:2.5,64:34"), clock);
+  const NamedLevel levels[] = {{"100", &full}, {"98", &most}, {"50", &half}};
+  const auto measured = measure_levels(levels, clock);
+  ASSERT_TRUE(measured.ok()) << measured.status().to_string();
+  for (std::size_t i = 1; i < measured->size(); ++i) {
+    EXPECT_LE((*measured)[i].tpot_ms, (*measured)[i - 1].tpot_ms);
+    EXPECT_LE((*measured)[i].prefill_ms, (*measured)[i - 1].prefill_ms);
+  }
+  EXPECT_NEAR((*measured)[0].tpot_ms / (*measured)[2].tpot_ms, 2, 0.1) << "by medians";
 }
 
 LevelBook two_levels() {

@@ -332,17 +332,23 @@ void Generator::learn(const DecodingSession& session) {
   listener_.on_say({Say::Level::kWarning, "learning: OFF because " + kept.message()});
 }
 
+Result<LevelChoice> Generator::find_level(const AnswerRequest& request) const {
+  const TimePoint now = parts_.clock.now();
+  return parts_.elastic->book().choose(request.config.wish,
+                                       {.prompt_tokens = std::ssize(request.prompt.ids),
+                                        .max_tokens = request.config.text.max_tokens,
+                                        .waited_ms = to_ms(now - request.came_at.value_or(now)),
+                                        .watts = computing_watts(parts_)});
+}
+
+Status Generator::check_level(const AnswerRequest& request) const {
+  return parts_.elastic == nullptr ? Status() : find_level(request).status();
+}
+
 // Nothing: the target has no levels.
 Result<std::optional<LevelChoice>> Generator::choose_level(const AnswerRequest& request) {
   if (parts_.elastic == nullptr) return std::optional<LevelChoice>();
-  const TimePoint now = parts_.clock.now();
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const LevelChoice choice,
-      parts_.elastic->book().choose(request.config.wish,
-                                    {.prompt_tokens = std::ssize(request.prompt.ids),
-                                     .max_tokens = request.config.text.max_tokens,
-                                     .waited_ms = to_ms(now - request.came_at.value_or(now)),
-                                     .watts = computing_watts(parts_)}));
+  OUTRIDER_ASSIGN_OR_RETURN(const LevelChoice choice, find_level(request));
   parts_.elastic->use(choice.level);
   level_ = choice.level;
   next_level_.reset();

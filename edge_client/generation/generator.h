@@ -88,6 +88,9 @@ class Generator final {
   // ends it. INVALID_ARGUMENT if the prompt itself is refused; how the answer ended is in the
   // report.
   Result<AnswerReport> answer(AnswerRequest request, const std::stop_token& stop);
+  // From any thread: whether a level of the target can answer this, if it has levels. Errors: those
+  // of LevelBook::choose(), which answer() would report after a stream has begun.
+  Status check_level(const AnswerRequest& request) const;
 
  private:
   // Why this answer cannot be drafted; empty if it can.
@@ -103,6 +106,7 @@ class Generator final {
   std::optional<double> joules() const;
   PairProfiles read_learnt();
   void learn(const DecodingSession& session);
+  Result<LevelChoice> find_level(const AnswerRequest& request) const;
   Result<std::optional<LevelChoice>> choose_level(const AnswerRequest& request);
   // The parts of the current answer.
   struct AnswerParts {

@@ -247,7 +247,8 @@ void add_failover_flags(CLI::App& command, AnswerOptions& options) {
   command
       .add_option(
           "--min-rate", failover.link.min_rate,
-          "Tokens per second below which the link counts as lost; 0: as measured of --target")
+          "Tokens per second below which the link counts as lost, as it does below 0.8 of what "
+          "--target brings here")
       ->check(CLI::Range(0.0, 1e9))
       ->group(kSwitchingGroup);
   add_duration(command, "--max-rtt", failover.link.max_round_trip, kMillisecond,

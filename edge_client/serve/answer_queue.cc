@@ -115,6 +115,7 @@ AnswerQueue::~AnswerQueue() {
 }
 
 Status AnswerQueue::submit(ServeJob job) {
+  OUTRIDER_RETURN_IF_ERROR(generator_.check_level(job.request));
   std::optional<ServeJob> gives_way;
   Status full;
   {

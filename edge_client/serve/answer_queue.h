@@ -64,7 +64,7 @@ class AnswerQueue final {
   AnswerQueue& operator=(const AnswerQueue&) = delete;
 
   // RESOURCE_EXHAUSTED if too many wait, unless one of a group of which more do gives way;
-  // UNAVAILABLE while it drains; then the job is not taken.
+  // UNAVAILABLE while it drains; and those of Generator::check_level(). Then the job is not taken.
   Status submit(ServeJob job);
 
   // No job is taken any more; those that are here go on.

@@ -142,9 +142,10 @@ class OpenaiClientOfLevels(unittest.TestCase):
         self.assertEqual(text, self.ask('demo-target@100').choices[0].message.content)
         late = self.ask('demo-target', extra_body={'slo': {'time_ms': 0.001}})
         self.assertEqual(late.model_extra['level']['name'], '70')
-        for slo in ({'time_ms': -1}, {'time_ms': 0.001, 'strict': True}):
-            with self.assertRaises((openai.BadRequestError, openai.APIStatusError)):
-                self.ask('demo-target', extra_body={'slo': slo})
+        for slo in ({'time_ms': -1}, {'time_ms': 0.001, 'strict': True}, {'energy_j': 5}):
+            for stream in (False, True):
+                with self.assertRaises(openai.BadRequestError, msg=f'{slo}, before a stream begins: {stream}'):
+                    self.client.chat.completions.create(model='demo-target', messages=QUESTION, max_tokens=8, stream=stream, extra_body={'slo': slo})
 
     def test_an_answer_that_is_left_makes_room_for_the_next(self):
         stream = self.client.chat.completions.create(model='demo-target@40', messages=QUESTION, stream=True, max_tokens=900)

@@ -89,8 +89,8 @@ std::array<double, 3> EdgeChance::evidence(double score, float confidence) {
 }
 
 BranchPruner::BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers,
-                           PruneRule rule)
-    : heads_(heads), threshold_(threshold), rule_(rule) {
+                           PruneRule rule, double temperature)
+    : heads_(heads), threshold_(threshold), rule_(rule), temperature_(temperature) {
   std::vector<std::int32_t> layers(heads.layers().begin(), heads.layers().end());
   if (const auto own = heads.pruning_layer()) layers.push_back(*own);
   OUTRIDER_CHECK(!layers.empty());
@@ -210,7 +210,7 @@ void BranchPruner::score_all(const HiddenRows& parents) {
   }
 }
 
-// Eq. 11, at a temperature of 1: perturbed scores have the target's own.
+// Eq. 11.
 void BranchPruner::score_parent(Branches& branches, Parent& parent,
                                 std::span<const float> logits) const {
   const SamplingParams& sampling = branches.open->sampling;
@@ -227,9 +227,9 @@ void BranchPruner::score_parent(Branches& branches, Parent& parent,
   }
   const float best = std::ranges::max(scored, {}, &Candidate::score).score;
   double sum = 0;
-  const auto weight = [best](const Candidate& one) {
+  const auto weight = [&](const Candidate& one) {
     // An exit that considers none of them says nothing.
-    return std::isinf(best) ? 1 : std::exp(double{one.score} - best);
+    return std::isinf(best) ? 1 : std::exp((double{one.score} - best) / temperature_);
   };
   for (const Candidate& one : scored) sum += weight(one);
   for (std::size_t i = 0; i < scored.size(); ++i) {

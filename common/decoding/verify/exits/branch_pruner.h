@@ -85,9 +85,10 @@ class EdgeChance final {
 class BranchPruner final : public RowPruner {
  public:
   // threshold: of a branch's chance, 0 .. 1. It looks at the exit nearest to the middle of
-  // `num_layers`, be it one that reports or the heads' own for pruning.
+  // `num_layers`, be it one that reports or the heads' own for pruning. temperature: tau_E of
+  // eq. 11, above 0; perturbed scores have the target's own.
   BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers,
-               PruneRule rule = PruneRule::kBranches);
+               PruneRule rule = PruneRule::kBranches, double temperature = 1);
 
   // For a pass of a target whose vocabulary has `vocab` tokens.
   void begin(std::int32_t vocab);
@@ -142,6 +143,7 @@ class BranchPruner final : public RowPruner {
   ExitHeads& heads_;
   const double threshold_;
   const PruneRule rule_;
+  const double temperature_;
   EdgeChance beginning_;
   std::map<std::string, EdgeChance> chances_;  // by tenant
   std::size_t exit_ = 0;

@@ -23,7 +23,8 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
   if (options.exits != nullptr) probe_.emplace(*options.exits, options.exit_score);
   ExitHeads* const predictor = options.predictor != nullptr ? options.predictor : options.exits;
   if (predictor != nullptr && options.prune_below > 0) {
-    pruner_.emplace(*predictor, options.prune_below, model.info().num_layers, options.prune_rule);
+    pruner_.emplace(*predictor, options.prune_below, model.info().num_layers, options.prune_rule,
+                    options.prune_temperature);
   }
   if (options.draft_model != nullptr) {
     const ModelInfo& draft = options.draft_model->info();

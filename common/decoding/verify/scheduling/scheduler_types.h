@@ -256,6 +256,7 @@ struct SchedulerOptions {
   // Branches with less chance than this by an exit in the middle end there; 0: all go to the end.
   double prune_below = 0;
   PruneRule prune_rule = PruneRule::kBranches;
+  double prune_temperature = 1;    // of the scores
   ExitHeads* predictor = nullptr;  // gives that chance; null: `exits` do
   // Logits only of the rows that a verdict's walk comes to (LEVER, section 4.4), where the model
   // can: less work in a pass of many rows.

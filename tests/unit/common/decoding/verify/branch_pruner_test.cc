@@ -173,6 +173,8 @@ TEST(CandidatePruning, AnEdgeByItsScoreAloneIsAsThePaperPrintsIt) {
     EXPECT_EQ(pass(pruner, plan).back(), 0) << "6 is likelier than 1 by e^5";
     pruner.learn(plan, 0, [&](std::size_t row) { return walk[row]; });
   }
+  BranchPruner warm(exit, 0.15, 4, PruneRule::kEdges, 4);
+  EXPECT_EQ(pass(warm, plan).back(), 1) << "beside 6 the chance of 1 is .22";
   const BranchNode edges[] = {{-1, 0.9}, {-1, 0.8}, {-1, 0.5}, {2, 0.5}, {3, 0.5}};
   EXPECT_EQ(keep_branches(edges, 0.3)[4], 0) << "by the product, .125";
   EXPECT_EQ(keep_branches(edges, 0.3, PruneRule::kEdges)[4], 1);

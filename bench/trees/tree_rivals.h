@@ -58,6 +58,7 @@ struct TreeRival {
   double compute_rate = 1;  // relative to the target's alone
   double prune_below = 0;   // a branch's least probability in the middle of a pass; 0: no pruning
   PruneRule prune_rule = PruneRule::kBranches;
+  double prune_temperature = 1;  // LEVER's tau_E
   bool exits = false;     // use the target's exits as evidence, with their heads' time
   std::size_t batch = 4;  // most rows of a draft step
   bool merges_drafts = false;

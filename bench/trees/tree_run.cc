@@ -251,6 +251,7 @@ Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchProm
   if (rival.exits || rival.prune_below > 0) scheduling.exits = exits_.get();
   scheduling.prune_below = rival.prune_below;
   scheduling.prune_rule = rival.prune_rule;
+  scheduling.prune_temperature = rival.prune_temperature;
   Model& draft = rival.merges_drafts ? static_cast<Model&>(merged_) : draft_;
   const VirtualDevices devices{.target = *target,
                                .scheduling = scheduling,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
+#include "bench/checks/paper/reproduce_elastilm.h"
 #include "bench/checks/paper/reproduce_energy.h"
 #include "bench/checks/paper/reproduce_runs.h"
 #include "bench/checks/paper/tree_study.h"
@@ -353,6 +354,10 @@ Status reproduce(const ReproduceOptions& options, Findings& findings) {
     TreeStudy study(options);
     return one.run(study, findings);
   }
+  const std::vector<std::string> of_elastilm = elastilm_reproductions();
+  if (std::ranges::find(of_elastilm, options.what) != of_elastilm.end()) {
+    return reproduce_elastilm(options.what, findings);
+  }
   const std::vector<std::string> of_energy = energy_reproductions();
   if (std::ranges::find(of_energy, options.what) != of_energy.end()) {
     return reproduce_energy(options, findings);
@@ -378,6 +383,7 @@ std::vector<std::string> reproductions() {
                                     "fsd-table7", "fsd-table8", "fsd-table9", "fsd-fig4",
                                     "fsd-fig6",   "fsd-fig7"};
   for (std::string& one : energy_reproductions()) names.push_back(std::move(one));
+  for (std::string& one : elastilm_reproductions()) names.push_back(std::move(one));
   for (TreeReproduction& one : tree_reproductions()) names.push_back(std::move(one.name));
   return names;
 }
@@ -420,7 +426,7 @@ void add_reproduce_check(CheckList& checks) {
   options->grid.plan.exits = "all";
   options->grid.pass_times = {PassTimes::kPrinted};
   CLI::App* command = checks.add(
-      "reproduce", "FSD, LEVER, EdgeLLM and LLMCad beside pairs at their paces (virtual clock)",
+      "reproduce", "FSD, LEVER, EdgeLLM, LLMCad and ElastiLM beside models of ours (virtual clock)",
       [options] { return run_reproduce(*options); });
   command->add_option("WHAT", options->what, "The table or figure")
       ->required()

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <iterator>
@@ -212,6 +213,8 @@ Status by_tree_size(TreeStudy& study, Findings& findings) {
   return {};
 }
 
+constexpr std::array kScoreTemperatures = {0.5, 2.0};  // tau_E, which the paper does not print
+
 Status pruning(TreeStudy& study, Findings& findings) {
   std::printf(
       "pruning, all layers in memory (LEVER in words: rows kept %.2f, tokens kept %.2f, "
@@ -219,29 +222,32 @@ Status pruning(TreeStudy& study, Findings& findings) {
       kPrintedRowsKept, kPrintedTokensKept, kPrintedVerification);
   study.options().resident = 1;
   OUTRIDER_ASSIGN_OR_RETURN(
-      const TreeResults results,
-      study.run(TreeStudy::Names{"lever", "lever-pruned", "lever-pruned-edges", "top-n",
-                                 "top-n-pruned", "fixed", "fixed-pruned", "fixed-pruned-edges"}));
-  struct Pruned {
-    std::string tree, with;
-  };
-  for (const auto& [tree, pruned] :
-       {Pruned{"lever", "lever-pruned"}, Pruned{"lever", "lever-pruned-edges"},
-        Pruned{"top-n", "top-n-pruned"}, Pruned{"fixed", "fixed-pruned"},
-        Pruned{"fixed", "fixed-pruned-edges"}}) {
+      std::vector<TreeRival> rivals,
+      find_tree_rivals({"lever", "lever-pruned", "lever-pruned-edges", "top-n", "top-n-pruned",
+                        "fixed", "fixed-pruned", "fixed-pruned-edges"}));
+  for (const double temperature : kScoreTemperatures) {
+    rivals.push_back(*std::ranges::find(rivals, "fixed-pruned-edges", &TreeRival::name));
+    rivals.back().name += fmt::format(" tau_E {}", temperature);
+    rivals.back().prune_temperature = temperature;
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const TreeResults results, study.run(rivals));
+  for (const TreeRival& rival : rivals) {
+    const std::string& pruned = rival.name;
+    const std::string tree = pruned.substr(0, pruned.find("-pruned"));
+    if (tree == pruned) continue;
     const double rows = 1 - share_saved(results.pruned.at(pruned));
     const double tokens = (tau(results, pruned) - 1) / (tau(results, tree) - 1);
     const double verify = sum_of(*results.of(pruned)).pass_ms().value_or(0) /
                           sum_of(*results.of(tree)).pass_ms().value_or(1);
     const double speed = tokens_per_s(results, pruned) / tokens_per_s(results, tree);
-    std::printf("  %-18s rows kept %.2f, tokens kept %.2f, verification %.2f, speed %.3f\n",
+    std::printf("  %-29s rows kept %.2f, tokens kept %.2f, verification %.2f, speed %.3f\n",
                 pruned.c_str(), rows, tokens, verify, speed);
     findings.rows.push_back({{"tree", pruned},
                              {"rows_kept", rows},
                              {"tokens_kept", tokens},
                              {"verification", verify},
                              {"speed", speed}});
-    if (tree != "lever") continue;
+    if (tree != "lever" || rival.prune_temperature != 1) continue;
     const char* const reason =
         "the demo pair's trees are a third as large as the paper's, and their branches are likely: "
         "hardly one is pruned";

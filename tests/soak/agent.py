@@ -5,8 +5,8 @@ client in several ways of answering, in turn.
   ./run soak agent [--ways plain,drafts] [--tasks 40] [--bfcl WHEEL --questions 10] [--target FILE --draft FILE]
 
 Ways: server is outrider-server's own routes behind the link; plain and drafts are outrider-edge serve behind the link,
-without any draft and with all; device and device-plain have the target on the device, and no link; peer and peer-draft are llama-server,
-which `./run peers serving` builds, on the same files, without and with the draft. BFCL's data is in the
+without any draft and with all; device and device-plain have the target on the device, and no link; peer, peer-draft and peer-ngram are llama-server,
+which `./run peers serving` builds, on the same files, without drafts, with the draft and with n-grams. BFCL's data is in the
 wheel that `pip download --no-deps bfcl-eval==2026.3.23` fetches; categories: simple_python, multiple, parallel,
 parallel_multiple, irrelevance, and multi_turn_base if named (long; its tasks on MathAPI need the package mpmath).
 Held: every way of ours makes the same calls, each call is of a tool and fits its parameters, and drafts make a robot task
@@ -23,6 +23,7 @@ import statistics
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 from bfcl import CATEGORIES, TURNS, Bfcl
@@ -46,7 +47,8 @@ NAME = 'robot'   # of the model
 STEPS = 8        # calls of a robot task
 TURN_STEPS = 12  # of a turn of BFCL's
 PEER_CONTEXT = 8192
-PEERS = {'peer': (), 'peer-draft': ('--spec-type', 'draft-simple', '--spec-draft-n-max', '8')}
+PEERS = {'peer': (), 'peer-draft': ('--spec-type', 'draft-simple', '--spec-draft-n-max', '3'), 'peer-ngram': ('--spec-type', 'ngram-simple')}
+SHOWN_CALL = '{}\\"name\\": <function-name>, \\"arguments\\": <args-json-object>{}'
 WAYS = {**PEERS, 'server': None, 'plain': ('--strategy', 'ar', '--draft-at', 'edge'), 'drafts': (), 'device-plain': ('--strategy', 'ar', '--draft-at', 'edge'), 'device': ()}
 
 
@@ -54,7 +56,9 @@ class Programs:
     """The programs of the ways of answering: each is a tenant of its own, so none drafts from another's answers."""
 
     def __init__(self, options, folder):
-        self.folder, self.options, self.edges, self.bases = Path(folder), options, [], {}
+        self.folder, self.options, self.edges, self.bases, self.peers = Path(folder), options, [], {}, []
+        if not options.chat_template and any(way in PEERS for way in options.ways):
+            options.chat_template = self.with_single_braces()
         self.flags = ('--served-model-name', NAME, *(('--chat-template', options.chat_template) if options.chat_template else ()))
         self.tokens, http = self.folder / 'tokens', free_port()
         self.keys = {way: new_key(self.tokens, way) for way in options.ways}
@@ -62,7 +66,6 @@ class Programs:
         self.links = [TcpLink(self.server.port), TcpLink(http)]
         for link in self.links:
             link.become(options.link)
-        self.peers = []
         for way in options.ways:
             self.bases[way] = f'http://{self.links[1].address}' if way == 'server' else self.peer(way) if way in PEERS else self.edge(way)
 
@@ -79,14 +82,28 @@ class Programs:
             sys.exit(f'{error}: {self.edges[-1].wait().err}')
         return f'http://127.0.0.1:{port}'
 
-    def peer(self, way):
-        draft = ('--model-draft', self.options.draft, '--threads-draft', self.options.threads) if PEERS[way] else ()
+    def with_single_braces(self):
+        """A file with the target's template, or None where it is right: Qwen2.5-Coder's shows a call in double braces, and a model
+        that copies them writes calls that no program reads."""
+        with self.start_peer() as peer, urllib.request.urlopen(peer.url + '/props', timeout=30) as answer:
+            template = json.loads(answer.read())['chat_template']
+        if SHOWN_CALL.format('{{', '}}') not in template:
+            return None
+        file = self.folder / 'template.jinja'
+        file.write_text(template.replace(SHOWN_CALL.format('{{', '}}'), SHOWN_CALL.format('{', '}')), encoding='utf-8')
+        return file
+
+    def start_peer(self, *flags):
         port = free_port()
-        template = ('--chat-template-file', self.options.chat_template) if self.options.chat_template else ()
-        command = (self.options.llama_server, '--model', self.options.target, '--jinja', *template, '--host', '127.0.0.1', '--port', port, '--parallel', 1,
+        command = (self.options.llama_server, '--model', self.options.target, '--jinja', '--host', '127.0.0.1', '--port', port, '--parallel', 1,
                    '--ctx-size', self.options.context or PEER_CONTEXT, '--threads', self.options.threads,
-                   '--threads-batch', self.options.threads, *draft, *PEERS[way])
-        self.peers.append(StartedServer([str(word) for word in command], port).__enter__())
+                   '--threads-batch', self.options.threads, *flags)
+        return StartedServer([str(word) for word in command], port)
+
+    def peer(self, way):
+        draft = ('--model-draft', self.options.draft, '--threads-draft', self.options.threads) if 'draft' in way else ()
+        template = ('--chat-template-file', self.options.chat_template) if self.options.chat_template else ()
+        self.peers.append(self.start_peer(*template, *draft, *PEERS[way]).__enter__())
         return self.peers[-1].url
 
     def client(self, way):
@@ -113,17 +130,22 @@ class Agent:
         self.way, self.client, self.options = way, client, options
         self.seconds_to_call, self.valid, self.cut = [], [], 0
 
-    def ask(self, messages, tools, number, **choice):
+    def ask(self, messages, tools, number, tool_choice, parallel_tool_calls=True):
         """The calls of an answer, [(name, arguments)], none if one is not valid; the answer itself is appended to the messages."""
+        forced = self.way in PEERS and tool_choice == 'required'
+        asked = (as_json_schema(tools, parallel_tool_calls) if forced else
+                 {'tool_choice': tool_choice, 'parallel_tool_calls': parallel_tool_calls})
         began = time.monotonic()
         answer = self.client.chat.completions.create(model=NAME, messages=messages, tools=tools, temperature=0, seed=number,
-                                                     max_tokens=self.options.max_tokens, **choice).choices[0]
+                                                     max_tokens=self.options.max_tokens, **asked).choices[0]
         took = time.monotonic() - began
-        messages.append(answer.message.model_dump(exclude_none=True, include={'role', 'content', 'tool_calls'}))
+        message = answer.message.model_dump(exclude_none=True, include={'role', 'content', 'tool_calls'})
         if answer.finish_reason == 'length':
             self.cut += 1
+            messages.append(message)
             return []
-        calls = [read_call(call.function, tools) for call in answer.message.tool_calls or ()]
+        messages.append(from_json(message) if forced else message)
+        calls = [read_call(call['function'], tools) for call in messages[-1].get('tool_calls', ())]
         self.valid += [call is not None for call in calls]
         if calls:
             self.seconds_to_call.append(took)
@@ -148,7 +170,8 @@ class Agent:
         """(whether BFCL takes it for right, the calls)."""
         tools = bfcl.tools(task)
         if task['category'] not in TURNS:
-            calls = self.ask(list(task['question'][0]), tools, number, tool_choice='auto')
+            choice = 'auto' if task['category'] == 'irrelevance' else 'required'
+            calls = self.ask(list(task['question'][0]), tools, number, choice, parallel_tool_calls='parallel' in task['category'])
             return bfcl.right(task, calls), calls
         messages, turns = [], []
         for said in task['question']:
@@ -160,14 +183,32 @@ class Agent:
         return bfcl.right_turns(task, turns, self.way), turns
 
 
+def as_json_schema(tools, several):
+    """The fields that ask llama-server for calls instead of tool_choice 'required', under which Qwen2.5-Coder writes a call's JSON
+    without its tags, which that server takes for text, and ends by length. The prompt with its tools is the same."""
+    call = {'anyOf': [{'type': 'object', 'additionalProperties': False, 'required': ['name', 'arguments'],
+                       'properties': {'name': {'const': tool['function']['name']}, 'arguments': tool['function']['parameters']}}
+                      for tool in tools]}
+    schema = {'type': 'array', 'minItems': 1, 'items': call} if several else call
+    return {'tool_choice': 'none', 'response_format': {'type': 'json_schema', 'json_schema': {'name': 'call', 'schema': schema}}}
+
+
+def from_json(message):
+    """The message with its text's calls, as a program writes them that reads calls."""
+    calls = json.loads(message['content'])
+    return {'role': 'assistant', 'tool_calls': [
+        {'id': f'call_{number}', 'type': 'function', 'function': {'name': call['name'], 'arguments': json.dumps(call['arguments'])}}
+        for number, call in enumerate(calls if isinstance(calls, list) else [calls])]}
+
+
 def read_call(function, tools):
     """(name, arguments) of a call; nothing where it is of no tool, or does not fit its parameters."""
-    schema = next((tool['function']['parameters'] for tool in tools if tool['function']['name'] == function.name), None)
+    schema = next((tool['function']['parameters'] for tool in tools if tool['function']['name'] == function['name']), None)
     try:
-        arguments = json.loads(function.arguments)
+        arguments = json.loads(function['arguments'])
     except ValueError:
         return None
-    return (function.name, arguments) if schema and jsonschema.Draft202012Validator(schema).is_valid(arguments) else None
+    return (function['name'], arguments) if schema and jsonschema.Draft202012Validator(schema).is_valid(arguments) else None
 
 
 def results_of(answer, results):

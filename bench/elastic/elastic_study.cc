@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/elastic/elastic_study.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <numeric>
@@ -22,6 +16,7 @@
 #include "adapters/elastic/level_quality.h"
 #include "adapters/elastic/level_widths.h"
 #include "adapters/exits/hidden_states.h"
+#include "bench/harness/scratch_folder.h"
 #include "common/base/clock.h"
 #include "common/engine/model/cpu/cpu_model.h"
 #include "common/engine/model/format/model_files.h"
@@ -38,29 +33,6 @@ constexpr int kSmallestPercent = 20, kStepPercent = 10;
 constexpr int kTimedPasses = 15, kSwitches = 101;
 constexpr int kTimedPrompt = 64;         // tokens
 constexpr std::size_t kLossScenes = 40;  // a layer's loss is the mean over their answers
-
-// Its text, for as long as the object lives.
-class TemporaryFile final {
- public:
-  static Result<TemporaryFile> write(const std::string& text) {
-    std::string path = (std::filesystem::temp_directory_path() / "elastic-XXXXXX").string();
-    const int file = mkstemp(path.data());
-    if (file < 0) return unavailable(path + ": " + std::strerror(errno));
-    close(file);
-    TemporaryFile self(path);
-    std::ofstream(path) << text;
-    return self;
-  }
-  TemporaryFile(TemporaryFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ~TemporaryFile() {
-    if (!path_.empty()) std::remove(path_.c_str());
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 double surprise(std::span<const float> logits, TokenId token) {
   const double most = *std::ranges::max_element(logits);
@@ -142,9 +114,11 @@ Result<ElasticStudy::Loaded*> ElasticStudy::loaded(Family family, const std::str
                      .anchors = {},
                      .order = random_order(config_),
                      .levels = {table_->full()}};
-  OUTRIDER_ASSIGN_OR_RETURN(const TemporaryFile file,
-                            TemporaryFile::write(elastic_table_text(table)));
-  options.elastic = file.path();
+  const ScratchFolder folder;
+  options.elastic = folder.path() + "/" + kElasticFile;
+  if (!(std::ofstream(options.elastic) << elastic_table_text(table)).flush()) {
+    return unavailable(options.elastic + " could not be written");
+  }
   OUTRIDER_ASSIGN_OR_RETURN(loaded.full, load_model(options));
   return &loaded;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/trees/tree_run.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -11,6 +9,7 @@
 
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/answer_energy.h"
+#include "bench/harness/scratch_folder.h"
 #include "bench/harness/virtual_executor.h"
 #include "bench/lab/shards.h"
 #include "common/decoding/exits/find_exits.h"
@@ -51,26 +50,6 @@ class RoundLog final : public SessionObserver {
   std::optional<TimePoint> sent_;  // the round that is verified
   RoundTrace round_;
   std::vector<RoundTrace> rounds_;
-};
-
-// A folder that is removed at the end.
-class ScratchFolder final {
- public:
-  ScratchFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "outrider-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  const std::string& path() const { return path_; }  // empty: none could be made
-
- private:
-  std::string path_;
 };
 
 // The model's logits behind each of the text's tokens from `first` on: out.row(i).

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int32_t kProfiledPrompt = 64;  // rows
 // Passes of each level: so many at least, and as many as take so long. The first ones of a model
 // that was just loaded take a quarter longer. What is streamed takes long, and much the same time.
-constexpr std::size_t kMinTokens = 5, kMaxTokens = 40, kStreamedTokens = 2, kMaxPrompts = 5;
+constexpr std::size_t kMinTokens = 5, kMaxTokens = 40, kStreamedTokens = 2, kMaxPrompts = 3;
 constexpr Duration kProfiledFor = std::chrono::milliseconds(100);
 constexpr std::size_t kLengths = 200;  // of earlier answers
 constexpr double kNewest = 0.5;        // weight of the last answer's times
@@ -71,11 +71,17 @@ void let_none_rise(std::span<LevelProfile> profile, double LevelProfile::*time) 
   }
 }
 
+// The rows of the prompt that is measured.
+std::int32_t prompt_rows(const Model& level) {
+  return static_cast<std::int32_t>(
+      std::min<Position>(kProfiledPrompt, level.info().max_positions / 4));
+}
+
 // Passes of all levels in turn. The first one of each warms up, and has a stream read what its
 // level needs.
 Status measure(std::span<Measured> levels, Clock& clock, const DiskWaits& waits) {
   const Position context = levels.front().model.info().max_positions;
-  const auto prompt = static_cast<std::int32_t>(std::min<Position>(kProfiledPrompt, context / 4));
+  const std::int32_t prompt = prompt_rows(levels.front().model);
   for (Measured& level : levels) {
     OUTRIDER_RETURN_IF_ERROR(timed_pass(level, waits ? 1 : prompt, clock, waits).status());
   }
@@ -128,10 +134,8 @@ Result<std::vector<LevelProfile>> measure_levels(std::span<const NamedLevel> lev
     OUTRIDER_RETURN_IF_ERROR(measure(std::span(measured).subspan(i, at_once), clock, waits));
   }
   for (std::size_t i = 0; i < measured.size(); ++i) {
-    const auto prompt =
-        std::min<Position>(kProfiledPrompt, measured[i].model.info().max_positions / 4);
     profile.push_back({.name = levels[i].name,
-                       .prefill_ms = middle(measured[i].prompts) / static_cast<double>(prompt),
+                       .prefill_ms = middle(measured[i].prompts) / prompt_rows(measured[i].model),
                        .tpot_ms = middle(measured[i].tokens),
                        .pass_ms = *std::ranges::min_element(measured[i].tokens)});
   }

@@ -12,6 +12,7 @@ namespace {
 constexpr std::array kNameKeys = {"name", "tool_name"};
 constexpr std::string_view kFence = "```json\n", kFenceEnd = "```";
 constexpr std::array kArgumentKeys = {"arguments", "parameters"};
+constexpr std::array kOtherKeys = {"type", "id", "tool_call_id"};
 
 bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
@@ -177,7 +178,9 @@ bool JsonCalls::take(char c, CallDeltas& calls) {
   if (at_structure && c == ':' && !object_.in_value) {
     object_.key = string_of(std::exchange(object_.token, {}));
     object_.in_value = true;
-    return true;
+    // Other JSON that begins an answer is shown as it comes.
+    return !is_unmarked_ || any_ || is_one_of(kNameKeys, object_.key) ||
+           is_one_of(kArgumentKeys, object_.key) || is_one_of(kOtherKeys, object_.key);
   }
   if (object_.token.empty() && !object_.streams) {  // before a key or a value
     if (is_space(c)) return true;

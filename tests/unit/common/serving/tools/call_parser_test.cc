@@ -75,6 +75,16 @@ TEST(CallParser, ReadsCallsInABlockOfMarkdown) {
   }
 }
 
+TEST(CallParser, ShowsOtherJsonAsItComes) {
+  CallParser parser(*find_call_format("hermes"), robot_tools());
+  CallDeltas calls;
+  EXPECT_EQ(parser.push(R"({"colour":)", calls), R"({"colour":)");
+  EXPECT_EQ(parser.push(R"( "red", "name": "move"})", calls), R"( "red", "name": "move"})");
+  const Read cut = read("hermes", "```json\n{\"name\": \"stop\", \"arguments\": {}}");
+  EXPECT_THAT(cut.calls, ElementsAre("stop{}")) << "without the block's end";
+  EXPECT_EQ(cut.text, "");
+}
+
 TEST(CallParser, ReadsCallsWithoutMarksAndInDoubleBraces) {
   const std::string look = R"({"name": "stop", "arguments": {}})";
   const std::string move = R"({"name": "move", "arguments": {"x": 2}})";
